@@ -1,0 +1,103 @@
+// Package bpf is the classic BPF language of Linux: instructions and programs,
+// the checker a kernel runs before it accepts one, control flow, and the
+// reference interpreter that every other runner is judged by.
+//
+// Registers A and X and the sixteen scratch cells M[] are unsigned 32-bit;
+// A and X are 0 at entry. The text forms of programs are in [bpftext].
+//
+// [bpftext]: https://pkg.go.dev/github.com/kjit-project/kjit/bpf/bpftext
+package bpf
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// MaxInsns is the most instructions a program may have (Linux, BPF_MAXINSNS).
+const MaxInsns = 4096
+
+// MemWords is the number of scratch cells M[] (Linux, BPF_MEMWORDS).
+const MemWords = 16
+
+// Instruction is one struct sock_filter. JT and JF count instructions from the
+// one that follows; K is unsigned, whatever sign a text form prints it with.
+type Instruction struct {
+	Code uint16
+	JT   uint8
+	JF   uint8
+	K    uint32
+}
+
+// Class returns the instruction class, bits 0 to 2 of the code.
+func (i Instruction) Class() uint16 { return i.Code & 0x07 }
+
+// Extension returns the ancillary load that i performs. Linux gives LD ABS of
+// any size with K = SKF_AD_OFF + n that meaning, for the n it knows.
+func (i Instruction) Extension() (Extension, bool) {
+	switch i.Code {
+	case LdWAbs, LdHAbs, LdBAbs:
+		if ext := Extension(i.K - ADOff); i.K >= ADOff && ext.Known() {
+			return ext, true
+		}
+	}
+	return 0, false
+}
+
+// MarshalJSON writes [code, jt, jf, k], the form of every record file.
+func (i Instruction) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, "[%d,%d,%d,%d]", i.Code, i.JT, i.JF, i.K), nil
+}
+
+// UnmarshalJSON reads [code, jt, jf, k]; every number must fit its field.
+func (i *Instruction) UnmarshalJSON(data []byte) error {
+	var fields []uint64
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return fmt.Errorf("instruction %.40q: want [code, jt, jf, k]", data)
+	}
+	if len(fields) != 4 {
+		return fmt.Errorf("instruction %.40q: want [code, jt, jf, k], got %d numbers", data, len(fields))
+	}
+	limits := [4]uint64{1<<16 - 1, 1<<8 - 1, 1<<8 - 1, 1<<32 - 1}
+	names := [4]string{"code", "jt", "jf", "k"}
+	for n, limit := range limits {
+		if fields[n] > limit {
+			return fmt.Errorf("instruction %.40q: %s = %d is above %d", data, names[n], fields[n], limit)
+		}
+	}
+	*i = Instruction{uint16(fields[0]), uint8(fields[1]), uint8(fields[2]), uint32(fields[3])}
+	return nil
+}
+
+// Program is a classic BPF program. Nothing about it is checked until [Check].
+type Program []Instruction
+
+// Kind says what a program is attached to, and so what it reads.
+type Kind uint8
+
+const (
+	Socket  Kind = iota // reads a packet, big endian; returns how many bytes to keep
+	Seccomp             // reads struct seccomp_data, host endian; returns an action
+)
+
+func (k Kind) String() string {
+	if k == Seccomp {
+		return "seccomp"
+	}
+	return "socket"
+}
+
+// MarshalText writes "socket" or "seccomp".
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads "socket", "seccomp", or nothing, which means socket.
+func (k *Kind) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "socket", "":
+		*k = Socket
+	case "seccomp":
+		*k = Seccomp
+	default:
+		return fmt.Errorf("kind %q: want socket or seccomp", text)
+	}
+	return nil
+}

@@ -1,0 +1,6 @@
+package bpf
+
+// Rules are the points in which the checkers of Linux releases differ.
+type Rules struct {
+	Name string
+}

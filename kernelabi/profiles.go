@@ -1,0 +1,3 @@
+package kernelabi
+
+var profiles = []*Profile{}
