@@ -1,0 +1,96 @@
+// Package jitx86 compiles classic BPF to x86_64 machine code the way Linux did
+// before it had eBPF. Given the same program and kernel, the images of the
+// linux-* emitters equal the kernel's byte for byte, historic faults included.
+//
+// An emitter is a table from opcode (and ancillary load) to an emission rule,
+// a prologue, and the parameters of the pass loop. Another kernel generation,
+// or a historic fault, is a copy of a table with rules replaced; no rule asks
+// which table it is in.
+//
+// The contract between compiled code and kernel:
+//
+//	rdi     skb, untouched             eax     A, and the result
+//	r8      skb->data                  ebx     X (callee-saved, at -8(%rbp))
+//	r9d     headlen                    esi     offset of a load helper
+//	rbp     frame of 96 bytes          ecx, edx, esi  scratch
+//
+// All arithmetic is 32-bit, so upper halves are 0. M[i] is at -16-4i(%rbp);
+// the 4 bytes at -12(%rbp) belong to the load helpers.
+package jitx86
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// Emitter compiles programs. It is immutable and may be shared by goroutines;
+// each of them needs a Compiler of its own.
+type Emitter struct {
+	Name    string // "linux-3.10"
+	Summary string // one line for lists
+	Fault   *Fault // the fault that it has on purpose, nil if none
+
+	rules  table
+	origin string
+}
+
+// Fault is a fault that kernels shipped, put into an emitter that is correct
+// without it.
+type Fault struct {
+	Base     string // the emitter it was put into
+	Versions string // the releases that had it
+	Fixed    string // the first fixed release and its commit, as far as known
+}
+
+// emitters lists all in the order of [Emitters].
+var emitters = []*Emitter{
+	linux30Emitter(),
+	linux310Emitter(),
+	inlineEmitter(),
+	jccSkip6(),
+	div0Ret0End(),
+	mshNegRet0End(),
+	pass0Seen(),
+	andImm16(),
+	divKReciprocal(),
+	indNegative(),
+	convergeLast(),
+}
+
+func init() {
+	for _, e := range emitters {
+		e.origin = "jitx86 " + e.Name
+	}
+}
+
+// Emitters lists the emitters: the kernels', the optimised one, and the
+// mutants (those with a Fault).
+func Emitters() []*Emitter { return slices.Clone(emitters) }
+
+// ByName returns an emitter, or an error that lists them.
+func ByName(name string) (*Emitter, error) {
+	names := make([]string, len(emitters))
+	for i, e := range emitters {
+		if e.Name == name {
+			return e, nil
+		}
+		names[i] = e.Name
+	}
+	return nil, fmt.Errorf("no x86_64 emitter %q: there are %q", name, names)
+}
+
+// Compile compiles a program for the kernel of a profile: its layout, symbols
+// and base address. The program is taken to have passed that kernel's checker
+// ([bpf.Check] with p.Rules); one that has not gives an error or a useless
+// image. A *[kernelabi.Refusal] means that the kernel leaves the program to
+// its interpreter; other errors name what the profile lacks, or where the
+// program is malformed.
+func (e *Emitter) Compile(prog bpf.Program, p *kernelabi.Profile) (*kernelabi.Image, error) {
+	return e.NewCompiler().Compile(prog, p)
+}
+
+// NewCompiler returns a compiler that reuses its buffers.
+func (e *Emitter) NewCompiler() *Compiler { return &Compiler{emitter: e, rules: &e.rules} }

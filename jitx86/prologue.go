@@ -1,0 +1,47 @@
+package jitx86
+
+import "github.com/kjit-project/kjit/internal/x86"
+
+// frameSize is the number of bytes below rbp: saved rbx, the helpers' scratch
+// word, M[], and the rest that keeps the stack aligned.
+const frameSize = 96
+
+// savedX is where the caller's rbx is kept.
+var savedX = x86.At8(x86.BP, -8)
+
+// prologue makes the frame and fills the registers that the program needs.
+func (c *Compiler) prologue() {
+	frame := c.snapshot
+	if frame != 0 {
+		c.Push(x86.BP)
+		c.Mov(x86.W64, x86.R(x86.BP), x86.SP)
+		c.AluImm8(x86.Sub, x86.W64, x86.R(x86.SP), frameSize)
+	}
+	// The helpers' error exit restores rbx, so whoever may call one saves it.
+	if frame&(seenX|seenData) != 0 {
+		c.Mov(x86.W64, savedX, x86.BX)
+	}
+	if frame&seenX != 0 {
+		c.clearX()
+	}
+	if frame&seenData != 0 {
+		c.Load(x86.W32, x86.R9, c.skb(fieldLen))
+		c.AluLoad(x86.Sub, x86.W32, x86.R9, c.skb(fieldDataLen))
+		c.Load(x86.W64, x86.R8, c.skb(fieldData))
+	}
+	// Nothing may leak what A held before.
+	if !c.rules.lookup(c.prog[0]).setsA {
+		c.clearA()
+	}
+}
+
+// frame returns what a return has to undo.
+func (c *Compiler) frame() seen {
+	if c.rules.passes.liveFrame {
+		return c.seen
+	}
+	return c.snapshot
+}
+
+func (c *Compiler) clearA() { c.Alu(x86.Xor, x86.W32, x86.R(x86.AX), x86.AX) }
+func (c *Compiler) clearX() { c.Alu(x86.Xor, x86.W32, x86.R(x86.BX), x86.BX) }
