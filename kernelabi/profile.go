@@ -34,6 +34,9 @@ type Profile struct {
 	Base    uint64            // where images are loaded when nothing else says so
 	SMP     bool              // processor number is a per-CPU variable, not the constant 0
 
+	// Features are the options that ARM code depends on; x86_64 has only SMP.
+	Features Features
+
 	Rules     bpf.Rules // the checker a program passed before the JIT saw it
 	Semantics Semantics // what this kernel's interpreter does where kernels differ
 }
@@ -66,7 +69,8 @@ func (p *Profile) WithLayout(changes map[string]int) *Profile {
 // WithSymbols returns a copy of p with the given symbols added or replaced.
 func (p *Profile) WithSymbols(changes map[string]uint64) *Profile {
 	q := *p
-	q.Symbols = maps.Clone(p.Symbols)
+	q.Symbols = make(map[string]uint64, len(p.Symbols)+len(changes))
+	maps.Copy(q.Symbols, p.Symbols)
 	maps.Copy(q.Symbols, changes)
 	return &q
 }

@@ -1,0 +1,157 @@
+package kernelabi
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kjit-project/kjit/bpf"
+)
+
+// JITRecord is a golden image: what a kernel's own JIT made of a program. Files
+// hold one a line.
+type JITRecord struct {
+	Name    string      `json:"name"`
+	Kernel  string      `json:"kernel"` // "linux-3.10.99", or "published"
+	Arch    Arch        `json:"arch"`
+	Kind    bpf.Kind    `json:"kind"`
+	Program bpf.Program `json:"program"`
+
+	Base       *HexUint           `json:"base"`    // nil where the bytes do not depend on it
+	Symbols    map[string]HexUint `json:"symbols"` // what the image may refer to
+	LayoutName string             `json:"layout_name"`
+	Layout     Layout             `json:"layout"` // as the file names fields; see [Layout.With]
+	Features   Features           `json:"features"`
+
+	Image  *HexBytes `json:"image"` // nil unless Result is ok
+	Result JITResult `json:"result"`
+	Pass   int       `json:"pass,omitempty"` // number of the writing pass; 0 where unknown
+	Note   string    `json:"note,omitempty"`
+}
+
+// JITResult is what became of a program that a kernel was given.
+type JITResult string
+
+const (
+	ResultOK       JITResult = "ok"       // there is an image
+	ResultNoJIT    JITResult = "nojit"    // the JIT declined, the interpreter runs
+	ResultInvalid  JITResult = "einval"   // the checker refused the program
+	ResultUnfilled JITResult = "unfilled" // the image was allocated and never written
+)
+
+// Features are the options of a kernel and its processor that an image may
+// depend on.
+type Features struct {
+	SMP          bool   `json:"smp,omitempty"`           // x86: the processor number is a per-CPU variable
+	Idiva        bool   `json:"idiva,omitempty"`         // ARM: hardware divide
+	FramePointer bool   `json:"frame_pointer,omitempty"` // ARM
+	ThreadSize   int    `json:"thread_size,omitempty"`   // ARM: bytes of a kernel stack
+	Endian       string `json:"endian,omitempty"`        // ARM: "little"
+}
+
+// UnmarshalJSON reads a record; unknown fields and results are errors.
+func (r *JITRecord) UnmarshalJSON(data []byte) error {
+	type plain JITRecord
+	var read plain
+	if err := decodeStrict(data, &read); err != nil {
+		return recordError(read.Name, err)
+	}
+	*r = JITRecord(read)
+	switch r.Result {
+	case ResultOK, ResultNoJIT, ResultInvalid, ResultUnfilled:
+	default:
+		return fmt.Errorf("record %q: result %q: want ok, nojit, einval or unfilled", r.Name, r.Result)
+	}
+	if (r.Image != nil) != (r.Result == ResultOK) {
+		return fmt.Errorf("record %q: result %s and image do not fit together: only ok has one", r.Name, r.Result)
+	}
+	return nil
+}
+
+// Profile returns p with the base, symbols, layout and features of the record.
+func (r *JITRecord) Profile(p *Profile) *Profile {
+	symbols := make(map[string]uint64, len(r.Symbols))
+	for name, addr := range r.Symbols {
+		symbols[name] = uint64(addr)
+	}
+	q := p.WithLayout(r.Layout).WithSymbols(symbols)
+	if r.Base != nil {
+		q.Base = uint64(*r.Base)
+	}
+	if r.Arch == X86_64 {
+		q.SMP = r.Features.SMP
+	}
+	return q
+}
+
+// MutantRecord is a small program and packet that show a historic fault, or a
+// slip that emitters and harnesses easily make.
+type MutantRecord struct {
+	Name     string
+	Type     string // "mutant" or "trap"
+	Mutant   string // the fault: "x86-and-imm16"
+	Arch     string // "x86_64", "arm" or "any"
+	Program  bpf.Program
+	Input    *Skb
+	Want     uint32                         // what a correct runner returns
+	Measured map[string]map[string]Measured // by kernel and arch
+	Evidence string
+}
+
+// Measured is what a kernel's code did. A crash depends on the memory around
+// the packet: elsewhere the same code may return a wrong value instead.
+type Measured struct {
+	Outcome string   `json:"outcome"` // value, crash, int3, endless-loop, nojit, einval, fatal-error
+	Value   *HexUint `json:"value,omitempty"`
+}
+
+// mutantText is the JSON form: the input is not nested.
+type mutantText struct {
+	Name    string      `json:"name"`
+	Type    string      `json:"type"`
+	Mutant  string      `json:"mutant"`
+	Arch    string      `json:"arch"`
+	Program bpf.Program `json:"program"`
+	skbText
+	Want     HexUint                        `json:"want"`
+	Measured map[string]map[string]Measured `json:"measured"`
+	Evidence string                         `json:"evidence"`
+}
+
+// MarshalJSON writes the record as UnmarshalJSON reads it.
+func (r MutantRecord) MarshalJSON() ([]byte, error) {
+	if r.Input == nil {
+		return nil, fmt.Errorf("record %q has no packet", r.Name)
+	}
+	return json.Marshal(mutantText{
+		r.Name, r.Type, r.Mutant, r.Arch, r.Program, r.Input.text(), HexUint(r.Want), r.Measured, r.Evidence,
+	})
+}
+
+// UnmarshalJSON reads a record; unknown fields are errors.
+func (r *MutantRecord) UnmarshalJSON(data []byte) error {
+	var text mutantText
+	if err := decodeStrict(data, &text); err != nil {
+		return recordError(text.Name, inPacket(err))
+	}
+	var input Skb
+	if err := text.into(&input); err != nil {
+		return recordError(text.Name, err)
+	}
+	if text.Type != "mutant" && text.Type != "trap" {
+		return fmt.Errorf("record %q: type %q: want mutant or trap", text.Name, text.Type)
+	}
+	if text.Want > 1<<32-1 {
+		return fmt.Errorf("record %q: want %#x does not fit in 32 bits", text.Name, uint64(text.Want))
+	}
+	*r = MutantRecord{
+		text.Name, text.Type, text.Mutant, text.Arch, text.Program, &input, uint32(text.Want), text.Measured, text.Evidence,
+	}
+	return nil
+}
+
+func recordError(name string, err error) error {
+	if name == "" {
+		return fmt.Errorf("record: %w", err)
+	}
+	return fmt.Errorf("record %q: %w", name, err)
+}
