@@ -71,3 +71,84 @@ func IsCondJump(code uint16) bool {
 
 // IsRet reports whether the code ends the program.
 func IsRet(code uint16) bool { return code == RetK || code == RetA || code == RetX }
+
+// operand says what a code asks of the fields of its instruction.
+type operand uint8
+
+const (
+	anyOperand operand = iota
+	cell               // K < MemWords
+	divisor            // K is not 0
+	count              // K < 32
+	position           // K is a packet offset or an ancillary load; in seccomp a word of the data
+	jump               // K stays inside the program
+	branch             // JT and JF stay inside the program
+)
+
+// opcode is what the checker and the interpreter know about a code.
+type opcode struct {
+	op      op // what the interpreter does; opNone if Linux takes the code nowhere
+	operand operand
+	seccomp bool // seccomp filters may hold it
+	modXor  bool // came with 3.7
+}
+
+// opcodes has a row for each of the 49 codes that Linux takes in socket
+// filters; 41 of them may stand in seccomp filters.
+var opcodes = [256]opcode{
+	LdImm:  {op: opLdImm, seccomp: true},
+	LdWAbs: {op: opLdWAbs, operand: position, seccomp: true},
+	LdHAbs: {op: opLdHAbs, operand: position},
+	LdBAbs: {op: opLdBAbs, operand: position},
+	LdWInd: {op: opLdWInd},
+	LdHInd: {op: opLdHInd},
+	LdBInd: {op: opLdBInd},
+	LdMem:  {op: opLdMem, operand: cell, seccomp: true},
+	LdLen:  {op: opLdLen, seccomp: true},
+
+	LdxImm: {op: opLdxImm, seccomp: true},
+	LdxMem: {op: opLdxMem, operand: cell, seccomp: true},
+	LdxLen: {op: opLdxLen, seccomp: true},
+	LdxMsh: {op: opLdxMsh},
+
+	St:  {op: opSt, operand: cell, seccomp: true},
+	Stx: {op: opStx, operand: cell, seccomp: true},
+
+	AddK: {op: opAddK, seccomp: true},
+	AddX: {op: opAddX, seccomp: true},
+	SubK: {op: opSubK, seccomp: true},
+	SubX: {op: opSubX, seccomp: true},
+	MulK: {op: opMulK, seccomp: true},
+	MulX: {op: opMulX, seccomp: true},
+	DivK: {op: opDivK, operand: divisor, seccomp: true},
+	DivX: {op: opDivX, seccomp: true},
+	OrK:  {op: opOrK, seccomp: true},
+	OrX:  {op: opOrX, seccomp: true},
+	AndK: {op: opAndK, seccomp: true},
+	AndX: {op: opAndX, seccomp: true},
+	LshK: {op: opLshK, operand: count, seccomp: true},
+	LshX: {op: opLshX, seccomp: true},
+	RshK: {op: opRshK, operand: count, seccomp: true},
+	RshX: {op: opRshX, seccomp: true},
+	Neg:  {op: opNeg, seccomp: true},
+	ModK: {op: opModK, operand: divisor, modXor: true},
+	ModX: {op: opModX, modXor: true},
+	XorK: {op: opXorK, seccomp: true, modXor: true},
+	XorX: {op: opXorX, seccomp: true, modXor: true},
+
+	Ja:    {op: opJa, operand: jump, seccomp: true},
+	JeqK:  {op: opJeqK, operand: branch, seccomp: true},
+	JeqX:  {op: opJeqX, operand: branch, seccomp: true},
+	JgtK:  {op: opJgtK, operand: branch, seccomp: true},
+	JgtX:  {op: opJgtX, operand: branch, seccomp: true},
+	JgeK:  {op: opJgeK, operand: branch, seccomp: true},
+	JgeX:  {op: opJgeX, operand: branch, seccomp: true},
+	JsetK: {op: opJsetK, operand: branch, seccomp: true},
+	JsetX: {op: opJsetX, operand: branch, seccomp: true},
+
+	RetK: {op: opRetK, seccomp: true},
+	RetA: {op: opRetA, seccomp: true},
+
+	Tax: {op: opTax, seccomp: true},
+	Txa: {op: opTxa, seccomp: true},
+}

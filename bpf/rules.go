@@ -69,6 +69,8 @@ func (r Rules) refusal(code uint16, kind Kind) string {
 		known = opcodes[code]
 	}
 	switch {
+	case kind == Seccomp && r.NoSeccomp:
+		return "is not allowed, " + noSeccomp(r)
 	case known.op == opNone:
 		return "is no instruction"
 	case known.modXor && r.NoModXor:
@@ -94,3 +96,5 @@ func RulesByName(name string) (Rules, error) {
 	}
 	return Rules{}, fmt.Errorf("no rules %q: there are %v and current", name, AllRules())
 }
+
+func noSeccomp(r Rules) string { return r.String() + " has no seccomp filters" }

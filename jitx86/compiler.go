@@ -43,13 +43,16 @@ type Compiler struct {
 
 // Compile is [Emitter.Compile]. The image, its code and its maps live in the
 // compiler's buffers: they are valid until the next call.
-func (c *Compiler) Compile(prog bpf.Program, p *kernelabi.Profile) (*kernelabi.Image, error) {
+func (c *Compiler) Compile(prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile) (*kernelabi.Image, error) {
 	if p.Arch != kernelabi.X86_64 {
 		return nil, fmt.Errorf("profile %s is for %s: emitter %s makes code for %s",
 			p.Name, p.Arch, c.emitter.Name, kernelabi.X86_64)
 	}
 	if err := wellFormed(prog); err != nil {
 		return nil, err
+	}
+	if kind == bpf.Seccomp {
+		return nil, &kernelabi.Refusal{PC: -1, Reason: ReasonNoSeccomp}
 	}
 	c.profile, c.prog = p, prog
 	if cap(c.addrs) < len(prog) {

@@ -59,7 +59,7 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
-		image, err := e.Compile(test.prog, test.profile)
+		image, err := e.Compile(test.prog, bpf.Socket, test.profile)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, %v; want error %q", test.desc, image, err, test.want)
 		}
@@ -90,7 +90,7 @@ func TestByName(t *testing.T) {
 func TestUniprocessor(t *testing.T) {
 	e, _ := ByName("linux-3.10")
 	prog := bpf.Program{{Code: bpf.LdWAbs, K: bpf.ExtCPU.K()}, {Code: bpf.RetA}}
-	image, err := e.Compile(prog, &kernelabi.Profile{Name: "up", Arch: kernelabi.X86_64})
+	image, err := e.Compile(prog, bpf.Socket, &kernelabi.Profile{Name: "up", Arch: kernelabi.X86_64})
 	if err != nil || string(image.Code) != "\x31\xc0\xc3" {
 		t.Errorf("got %x, %v; want xor eax, eax; ret", image.Code, err)
 	}
@@ -103,7 +103,7 @@ func TestPCMap(t *testing.T) {
 			continue
 		}
 		e, _ := ByName("linux-3.0")
-		image, err := e.Compile(r.Program, recordProfile(r))
+		image, err := e.Compile(r.Program, bpf.Socket, recordProfile(r))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestCompilerDoesNotAllocate(t *testing.T) {
 		c, p := e.NewCompiler(), profileFor(t, e)
 		compile := func() {
 			for _, prog := range programs {
-				if _, err := c.Compile(prog, p); err != nil {
+				if _, err := c.Compile(prog, bpf.Socket, p); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -180,7 +180,7 @@ func BenchmarkCompile(b *testing.B) {
 				c, p := e.NewCompiler(), profileFor(b, e)
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := c.Compile(prog, p); err != nil {
+					if _, err := c.Compile(prog, bpf.Socket, p); err != nil {
 						b.Fatal(err)
 					}
 				}

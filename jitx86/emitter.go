@@ -88,8 +88,8 @@ func ByName(name string) (*Emitter, error) {
 // image. A *[kernelabi.Refusal] means that the kernel leaves the program to
 // its interpreter; other errors name what the profile lacks, or where the
 // program is malformed.
-func (e *Emitter) Compile(prog bpf.Program, p *kernelabi.Profile) (*kernelabi.Image, error) {
-	return e.NewCompiler().Compile(prog, p)
+func (e *Emitter) Compile(prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile) (*kernelabi.Image, error) {
+	return e.NewCompiler().Compile(prog, kind, p)
 }
 
 // NewCompiler returns a compiler that reuses its buffers.

@@ -69,7 +69,7 @@ func checkRecord(c *Compiler, r kernelabi.JITRecord) string {
 		}
 		return ""
 	}
-	image, err := c.Compile(r.Program, recordProfile(r))
+	image, err := c.Compile(r.Program, bpf.Socket, recordProfile(r))
 	var refusal *kernelabi.Refusal
 	if errors.As(err, &refusal) {
 		switch {

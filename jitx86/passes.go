@@ -7,6 +7,7 @@ const maxPasses = 10
 
 // The reasons of refusals that no single instruction gives.
 const (
+	ReasonNoSeccomp     = "seccomp filters are left to the interpreter"
 	ReasonFatal         = "fatal error" // the code grew while the image was written
 	ReasonNoConvergence = "no convergence in 10 passes"
 )

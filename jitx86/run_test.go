@@ -36,7 +36,7 @@ type outcome struct {
 }
 
 func run(t testing.TB, e *Emitter, prog bpf.Program, skb *kernelabi.Skb) (outcome, error) {
-	image, err := e.Compile(prog, profileFor(t, e))
+	image, err := e.Compile(prog, bpf.Socket, profileFor(t, e))
 	var refusal *kernelabi.Refusal
 	switch {
 	case errors.As(err, &refusal):
@@ -232,7 +232,7 @@ func checkProgram(t testing.TB, prog bpf.Program, skb *kernelabi.Skb) bool {
 		want.Value = reference(t, prog, skb).Value
 	}
 	for _, e := range emitters {
-		image, err := e.Compile(prog, profileFor(t, e))
+		image, err := e.Compile(prog, bpf.Socket, profileFor(t, e))
 		var refusal *kernelabi.Refusal
 		if err != nil {
 			if valid && !errors.As(err, &refusal) {
@@ -359,7 +359,7 @@ func TestInlineSavesInstructions(t *testing.T) {
 	executed := map[string]int{}
 	for _, name := range []string{"linux-3.10", "inline"} {
 		e, _ := ByName(name)
-		image, err := e.Compile(prog, profileFor(t, e))
+		image, err := e.Compile(prog, bpf.Socket, profileFor(t, e))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +397,7 @@ func TestInlineCalls(t *testing.T) {
 			case bpf.LdWInd, bpf.LdHInd, bpf.LdBInd:
 				prog[1].K -= 3
 			}
-			image, err := e.Compile(prog, profileFor(t, e))
+			image, err := e.Compile(prog, bpf.Socket, profileFor(t, e))
 			if err != nil {
 				t.Fatal(err)
 			}

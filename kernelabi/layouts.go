@@ -1,6 +1,7 @@
 package kernelabi
 
 import (
+	"maps"
 	"fmt"
 	"slices"
 )
@@ -63,6 +64,9 @@ func LayoutNames() []string {
 
 // LayoutByName returns a copy of a built-in layout, or an error that lists them.
 func LayoutByName(name string) (Layout, error) {
+	if layout, ok := layoutsARM[name]; ok {
+		return maps.Clone(layout), nil
+	}
 	i := slices.IndexFunc(layoutRows, func(row layoutRow) bool { return row.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("no layout %q: there are %q", name, LayoutNames())

@@ -2,8 +2,10 @@ package kernelabi
 
 import "github.com/kjit-project/kjit/bpf"
 
-// profiles are the built-in kernels, oldest first.
-var profiles = []*Profile{
+// profiles are the built-in kernels: by architecture, oldest first.
+var profiles = append(profilesX86, profilesARM...)
+
+var profilesX86 = []*Profile{
 	{
 		Name:      "linux-3.0-x86_64",
 		Arch:      X86_64,

@@ -79,6 +79,8 @@ func (r *JITRecord) Profile(p *Profile) *Profile {
 	}
 	if r.Arch == X86_64 {
 		q.SMP = r.Features.SMP
+	} else {
+		q.Arch, q.Features = r.Arch, r.Features
 	}
 	return q
 }

@@ -1,0 +1,97 @@
+package bpf
+
+import "slices"
+
+// Machine is a compiled program: the reference interpreter. It does not change
+// once made, so any number of goroutines may run it at once.
+type Machine struct {
+	prog Program
+	kind Kind
+
+	steps []step // one for each instruction
+	fused []step // the same with fused ops; Run executes these
+}
+
+// Result is how a run ended.
+//
+// It is laid out so that the compiler keeps it in registers: at most four
+// fields on each level, and 32 bytes. Otherwise every caller would copy it
+// through memory, for which a short program takes less time than that.
+type Result struct {
+	Ending
+	Executed int // instructions executed, the deciding one among them
+	PC       int // the deciding instruction: a return, or the one that failed
+
+	// ShiftPC is the first instruction that shifted by more than 31, or -1.
+	// Kernels and JITs differ there: the reference takes the count mod 32.
+	ShiftPC int
+}
+
+// Ending is what a program returned, and why if not by a return.
+type Ending struct {
+	Value      uint32
+	DivZero    bool // it divided by X = 0, so Value is 0
+	LoadFailed bool // it loaded what is not there; Value is 0 unless Input said otherwise
+}
+
+// State is the state of a run before the instruction at PC is executed.
+type State struct {
+	PC   int
+	A, X uint32
+	M    [MemWords]uint32
+}
+
+// Compile checks the program and decodes it. Its only error is *CheckError.
+func Compile(prog Program, kind Kind, rules Rules) (*Machine, error) {
+	if err := check(prog, kind, rules); err != nil {
+		return nil, err
+	}
+	m := &Machine{prog: slices.Clone(prog), kind: kind, steps: make([]step, len(prog))}
+	for pc, ins := range prog {
+		m.steps[pc] = decode(ins, kind, rules)
+	}
+	m.fused = fuse(m.steps)
+	return m, nil
+}
+
+// Program returns the program that the machine was made of.
+func (m *Machine) Program() Program { return slices.Clone(m.prog) }
+
+// Kind returns the kind that the machine was made for.
+func (m *Machine) Kind() Kind { return m.kind }
+
+// Run executes the program on the input. It always ends, and allocates
+// nothing.
+func (m *Machine) Run(in Input) Result {
+	var f frame
+	packet := in.Linear()
+	value, why := f.exec(m.fused, packet)
+	for why == atInput {
+		if value, why = f.ask(in, m.steps[f.pc]); why == atInput {
+			value, why = f.exec(m.fused, packet)
+		}
+	}
+	return f.result(value, why)
+}
+
+// Trace executes the program like Run, and calls before with the state before
+// each instruction.
+func (m *Machine) Trace(in Input, before func(State)) Result {
+	var f frame
+	packet := in.Linear()
+	steps := slices.Repeat([]step{{op: opTrace}}, len(m.steps))
+	for {
+		value, why := f.exec(steps, packet)
+		if why == atTrace {
+			before(State{f.pc, f.a, f.x, f.mem})
+			steps[f.pc] = m.steps[f.pc] // for good: no jump leads back to it
+			continue
+		}
+		if why == atInput {
+			if value, why = f.ask(in, m.steps[f.pc]); why == atInput {
+				continue
+			}
+		}
+		return f.result(value, why)
+	}
+}

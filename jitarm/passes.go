@@ -1,0 +1,73 @@
+package jitarm
+
+import "github.com/kjit-project/kjit/kernelabi"
+
+// The reasons of refusals that no rule's absence gives.
+const (
+	ReasonNoSeccomp = "seccomp filters are left to the interpreter"
+	ReasonPool      = "the literal pool is more than 4 KiB away"
+	ReasonShift     = "shift by more than 31"
+	ReasonNegative  = "no rule for loads from negative offsets"
+)
+
+// twoPasses emits the body once to learn where instructions start and what the
+// frame needs, and then everything. Both passes choose the same forms, so sizes
+// agree.
+func (c *Compiler) twoPasses() (*kernelabi.Image, error) {
+	if n := len(c.prog) + 1; cap(c.offsets) < n {
+		c.offsets = make([]int, n)
+		c.pcmap = make([]int, 0, n)
+	}
+	c.offsets = c.offsets[:len(c.prog)+1]
+	clear(c.offsets)
+	c.seen, c.ret0, c.literals, c.body, c.writing = 0, -1, 0, 0, false
+	c.Buf = c.Buf[:0]
+	if err := c.instructions(); err != nil {
+		return nil, err
+	}
+	end := len(c.Buf)
+
+	c.Buf = c.Buf[:0]
+	c.prologue()
+	c.body = len(c.Buf)
+	c.epilogue()
+	c.pool, c.poolAt = c.pool[:0], len(c.Buf)+end
+
+	c.writing = true
+	c.Buf = c.Buf[:c.body]
+	if err := c.instructions(); err != nil {
+		return nil, err
+	}
+	c.epilogue()
+	c.literalPool()
+	return c.finish(), nil
+}
+
+// instructions emits the body of the program.
+func (c *Compiler) instructions() error {
+	for i, in := range c.prog {
+		c.pc = i
+		c.offsets[i] = len(c.Buf) - c.body
+		if emit := c.rules.lookup(in, c.kind).emit; emit != nil {
+			emit(c, in)
+		} else {
+			c.decline("no rule for " + describe(in))
+		}
+		if c.refusal != nil {
+			return c.refusal
+		}
+	}
+	c.offsets[len(c.prog)] = len(c.Buf) - c.body
+	return c.err
+}
+
+// literalPool writes the pool. It has a word for every use; as equal constants
+// share one, words at the end stay zero.
+func (c *Compiler) literalPool() {
+	for _, v := range c.pool {
+		c.Word(v)
+	}
+	for range c.literals - len(c.pool) {
+		c.Word(0)
+	}
+}
