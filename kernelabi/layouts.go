@@ -1,8 +1,8 @@
 package kernelabi
 
 import (
-	"maps"
 	"fmt"
+	"maps"
 	"slices"
 )
 

@@ -1,0 +1,32 @@
+# make demo and make test do all set-up themselves, on a new machine too.
+
+.PHONY: build demo test lint race fuzz setup clean
+
+build: setup
+	go build -o bin/ ./cmd/kjit
+
+setup:
+	@ci/setup.sh
+
+# The main job on the program and packets that come with kjit.
+demo: build
+	bin/kjit replay corpus:posting2011 corpus:packets
+
+test: setup
+	go test ./...
+
+lint: setup
+	go vet ./...
+	go tool staticcheck ./...
+	@test -z "$$(gofmt -l .)" || { echo "gofmt -w these files:"; gofmt -l .; exit 1; }
+
+race: setup
+	go test -race ./...
+
+# Every fuzz target for FUZZTIME each.
+FUZZTIME ?= 2m
+fuzz: setup
+	ci/fuzz.sh $(FUZZTIME)
+
+clean:
+	rm -rf bin .unicorn

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/harness/capture"
+)
+
+// The exit codes of every command.
+const (
+	exitOK          = 0
+	exitDiverged    = 1 // a divergence, or a recorded fact that does not hold
+	exitBadInput    = 2 // bad input or usage
+	exitEnvironment = 3 // the machine lacks something; the message has the command that mends it
+	exitInterrupted = 130
+)
+
+// codedError is an error with its exit code.
+type codedError struct {
+	error
+	code int
+}
+
+func (e *codedError) Unwrap() error { return e.error }
+
+func badInput(err error) error    { return &codedError{err, exitBadInput} }
+func environment(err error) error { return &codedError{err, exitEnvironment} }
+
+// errDiverged ends a command whose output has already told the story.
+var errDiverged error = &codedError{errors.New(""), exitDiverged}
+
+// exitCode finds the code for an error that reached the top. Errors that name
+// a place in the user's input are bad input wherever they came from.
+func exitCode(err error) int {
+	var (
+		coded *codedError
+		text  *bpftext.Error
+		check *bpf.CheckError
+		pcap  *capture.Error
+		path  *fs.PathError
+	)
+	switch {
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &text), errors.As(err, &check), errors.As(err, &pcap), errors.As(err, &path):
+		return exitBadInput
+	}
+	return exitEnvironment
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/kjit-project/kjit/corpus"
+	"github.com/kjit-project/kjit/harness/capture"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// maxInputFile bounds an input file that is not a capture.
+const maxInputFile = 64 << 20
+
+// metadata are the flags that set what a capture does not record.
+type metadata struct {
+	Frags     string  `placeholder:"HEAD[,LEN...]" help:"Bytes in the linear part, then in each page fragment; the last fragment takes the rest."`
+	Protocol  *uint16 `placeholder:"N" help:"skb->protocol (default: from the link-layer header)."`
+	PktType   *uint8  `name:"pkttype" placeholder:"N" help:"skb->pkt_type, 0 to 7."`
+	Mark      *uint32 `placeholder:"N" help:"skb->mark."`
+	Queue     *uint16 `placeholder:"N" help:"skb->queue_mapping."`
+	Hash      *uint32 `placeholder:"N" help:"skb->hash (rxhash)."`
+	Vlan      *uint16 `placeholder:"TCI" help:"VLAN tag kept beside the packet: vlan_tci, tag present."`
+	VlanProto *uint16 `placeholder:"N" help:"skb->vlan_proto (0x8100, 0x88a8)."`
+	Ifindex   *uint32 `placeholder:"N" help:"Interface number of the device."`
+	DevType   *uint16 `placeholder:"N" help:"ARPHRD_ type of the device (1 Ethernet)."`
+	NoDevice  bool    `help:"The packet has no device (skb->dev is NULL)."`
+	CPU       *uint32 `name:"cpu" placeholder:"N" help:"Number of the processor the filter runs on."`
+	Random    *uint32 `placeholder:"N" help:"What a random load gives."`
+	Network   *int    `name:"network-header" placeholder:"OFFSET" help:"Network header from the packet's start (default: from the link type)."`
+	Headroom  *int    `placeholder:"BYTES" help:"Bytes between skb->head and the packet; a header may lie there."`
+	Mac       *int    `name:"mac-header" placeholder:"OFFSET" help:"Link-layer header from the packet's start (default 0)."`
+}
+
+// apply sets the flags that were given on one packet.
+func (m *metadata) apply(skb *kernelabi.Skb) error {
+	set(&skb.Protocol, m.Protocol)
+	set(&skb.PktType, m.PktType)
+	set(&skb.Mark, m.Mark)
+	set(&skb.Queue, m.Queue)
+	set(&skb.Rxhash, m.Hash)
+	set(&skb.VlanProto, m.VlanProto)
+	set(&skb.Ifindex, m.Ifindex)
+	set(&skb.DevType, m.DevType)
+	set(&skb.CPU, m.CPU)
+	set(&skb.Random, m.Random)
+	set(&skb.NetworkHeader, m.Network)
+	set(&skb.MacHeader, m.Mac)
+	set(&skb.Headroom, m.Headroom)
+	if m.Vlan != nil {
+		skb.VlanTCI, skb.VlanPresent = *m.Vlan, true
+		if skb.VlanProto == 0 {
+			skb.VlanProto = 0x8100
+		}
+	}
+	skb.NoDevice = skb.NoDevice || m.NoDevice
+	if m.Frags != "" {
+		if err := split(skb, m.Frags); err != nil {
+			return err
+		}
+	}
+	return skb.Check()
+}
+
+func set[T any](field *T, flag *T) {
+	if flag != nil {
+		*field = *flag
+	}
+}
+
+// split divides a packet as --frags says. Parts that the packet is too short
+// for are left out, so that one value serves a whole capture.
+func split(skb *kernelabi.Skb, spec string) error {
+	var sizes []int
+	for _, part := range strings.Split(spec, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 0 {
+			return fmt.Errorf("--frags %q: %q is not a number of bytes: want HEAD[,LEN...], such as 14,20,40", spec, part)
+		}
+		sizes = append(sizes, n)
+	}
+	*skb = *skb.Split(sizes[0], sizes[1:]...)
+	return nil
+}
+
+// inputSet is what a replay runs on, with what is worth telling about it.
+type inputSet struct {
+	Inputs    []kernelabi.Input
+	Files     []string // of each input
+	LinkTypes map[string]int
+	Truncated int // packets that their capture cut
+}
+
+// describe is the summary's phrase: "40 packets, EN10MB, 2 of them cut short by the capture".
+func (s *inputSet) describe() string {
+	text := plural(len(s.Inputs), "packet")
+	var types []string
+	for lt := range s.LinkTypes {
+		types = append(types, lt)
+	}
+	sort.Strings(types)
+	if len(types) > 0 {
+		text += ", " + strings.Join(types, " and ")
+	}
+	if s.Truncated > 0 {
+		text += fmt.Sprintf(", %d of them cut short by the capture (run as if the packet ended there)", s.Truncated)
+	}
+	return text
+}
+
+func (s *inputSet) add(file string, skb *kernelabi.Skb, m *metadata) error {
+	if err := m.apply(skb); err != nil {
+		return badInput(fmt.Errorf("%s: packet %d: %w", file, len(s.Inputs)+1, err))
+	}
+	s.Inputs = append(s.Inputs, skb)
+	s.Files = append(s.Files, file)
+	return nil
+}
+
+// loadInputs reads captures, JSON Lines of inputs, and lines of hex, from
+// files, from "-" and from --hex. With keepGoing a damaged capture counts up
+// to its damage, which warn is told of.
+func loadInputs(files, hexes []string, m *metadata, keepGoing bool, stdin io.Reader, warn func(error)) (*inputSet, error) {
+	set := &inputSet{LinkTypes: map[string]int{}}
+	for _, name := range files {
+		if err := set.load(name, m, keepGoing, stdin, warn); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range hexes {
+		packet, err := parseHex(text)
+		if err != nil {
+			return nil, badInput(fmt.Errorf("--hex %.40q: %w", text, err))
+		}
+		if err := set.add("--hex", kernelabi.NewSkb(packet), m); err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+func (s *inputSet) load(name string, m *metadata, keepGoing bool, stdin io.Reader, warn func(error)) error {
+	r, err := openInput(name, stdin)
+	if err != nil {
+		return badInput(err)
+	}
+	defer r.Close()
+	buffered := bufio.NewReader(r)
+	head, _ := buffered.Peek(4)
+	if capture.Is(head) {
+		packets, err := capture.Read(name, buffered)
+		if err != nil {
+			if !keepGoing {
+				if len(packets) > 0 {
+					err = badInput(fmt.Errorf("%w (the %s before it can be read: --keep-going runs those)", err, plural(len(packets), "packet")))
+				}
+				return err
+			}
+			warn(err)
+		}
+		for i := range packets {
+			if packets[i].Truncated() {
+				s.Truncated++
+			}
+			s.LinkTypes[capture.LinkName(packets[i].LinkType)]++
+			if err := s.add(name, packets[i].Skb(), m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	data, err := readAll(name, buffered, maxInputFile)
+	if err != nil {
+		return err
+	}
+	return s.loadText(name, data, m)
+}
+
+func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
+	switch {
+	case name == "-":
+		return io.NopCloser(stdin), nil
+	case name == corpusPrefix+"packets":
+		return io.NopCloser(bytes.NewReader(corpus.PacketsPcapng())), nil
+	}
+	return os.Open(name)
+}
+
+// loadText reads one input per line: a JSON object, or hex. Empty lines and
+// lines that begin with # are passed over.
+func (s *inputSet) loadText(name string, data []byte, m *metadata) error {
+	for n, line := range bytes.Split(data, []byte("\n")) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		var skb *kernelabi.Skb
+		var err error
+		if line[0] == '{' {
+			skb = new(kernelabi.Skb)
+			err = json.Unmarshal(line, skb)
+		} else {
+			var packet []byte
+			if packet, err = parseHex(string(line)); err == nil {
+				skb = kernelabi.NewSkb(packet)
+			}
+		}
+		if err != nil {
+			return badInput(fmt.Errorf("%s:%d: %w", name, n+1, err))
+		}
+		if err := s.add(name, skb, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseHex reads hex digits with blanks, colons or 0x between them.
+func parseHex(text string) ([]byte, error) {
+	text = strings.NewReplacer(" ", "", "\t", "", ":", "", "0x", "", ",", "").Replace(text)
+	packet, err := hex.DecodeString(text)
+	var bad hex.InvalidByteError
+	switch {
+	case errors.As(err, &bad):
+		return nil, fmt.Errorf("%q is no hex digit: want a capture, a packet in hex, or a JSON object", rune(bad))
+	case err != nil:
+		return nil, errors.New("an odd number of hex digits")
+	}
+	return packet, nil
+}

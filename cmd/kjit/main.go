@@ -1,0 +1,126 @@
+// Command kjit proves that the machine code a kernel's BPF JIT emits does what
+// the classic BPF program says.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/harness/verify"
+)
+
+// cli is the command line: one field per command, each in a file of its own.
+type cli struct {
+	Replay  replayCmd  `cmd:"" help:"Run a program on packets, in the interpreter and in every JIT, and compare."`
+	Jit     jitCmd     `cmd:"" help:"Compile a program and print the machine code."`
+	Asm     asmCmd     `cmd:"" help:"Assemble bpf_asm source."`
+	Disasm  disasmCmd  `cmd:"" help:"Print a program in any form as a tcpdump -d listing."`
+	Convert convertCmd `cmd:"" help:"Rewrite a program in another text form."`
+	Check   checkCmd   `cmd:"" help:"Check programs as a kernel does before it accepts them."`
+	Verify  verifyCmd  `cmd:"" help:"Check recorded facts (golden images, mutants, text forms)."`
+	Doctor  doctorCmd  `cmd:"" help:"Check the installation and the emulator engine."`
+
+	JSON    bool             `name:"json" help:"Print one JSON object per line instead of text."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// streams is where a command reads and writes.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
+
+// run executes one command line and returns its exit code.
+func run(args []string, std streams) (code int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	// A panic is a defect of kjit. The user gets a sentence, not a Go trace,
+	// unless they ask for it to report it.
+	defer func() {
+		if p := recover(); p != nil {
+			if exit, ok := p.(kongExit); ok {
+				code = int(exit)
+				return
+			}
+			fmt.Fprintf(std.err, "kjit: internal error: %v\nkjit: this is a defect in kjit; please report it with the command and its input (KJIT_TRACE=1 shows where)\n", p)
+			if os.Getenv("KJIT_TRACE") != "" {
+				std.err.Write(debug.Stack())
+			}
+			code = exitEnvironment
+		}
+	}()
+
+	var c cli
+	parser, err := kong.New(&c,
+		kong.Name("kjit"),
+		kong.Description("Prove that the machine code of kernel BPF JITs does what classic BPF programs say.\n\nExit codes: 0 all agree, 1 a divergence or failed check, 2 bad input or usage, 3 the environment is wrong."),
+		kong.Vars{
+			"version": version(),
+			"forms":   names(bpftext.Forms()),
+			"rules":   names(bpf.AllRules()),
+			"kinds":   strings.Join(verify.Kinds(), ", "),
+		},
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { panic(kongExit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(std),
+	)
+	if err != nil {
+		panic(err)
+	}
+	// No command at all: somebody wants to know what there is.
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if err == nil {
+		err = parsed.Run(&c)
+	} else {
+		err = badInput(fmt.Errorf("%w (kjit --help lists the commands and flags)", err))
+	}
+	if err == nil {
+		return exitOK
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(std.err, "kjit: %s\n", strings.TrimSuffix(text, "\n"))
+	}
+	return exitCode(err)
+}
+
+// kongExit carries the exit code of --help and --version out of the parser.
+type kongExit int
+
+// version is the module's version as the Go toolchain recorded it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "kjit (unknown version)"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+	}
+	return "kjit " + v + " " + info.GoVersion
+}
+
+// names lists things for a help text.
+func names[T fmt.Stringer](things []T) string {
+	var out []string
+	for _, t := range things {
+		out = append(out, t.String())
+	}
+	return strings.Join(out, ", ")
+}

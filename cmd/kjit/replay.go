@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+type replayCmd struct {
+	Program string   `arg:"" help:"Program file in any text form, - for standard input, corpus:NAME, or a filter expression that tcpdump compiles."`
+	Inputs  []string `arg:"" optional:"" help:"Packets: pcap or pcapng captures, lines of hex, JSON Lines of inputs, or corpus:packets."`
+
+	Hex       []string `placeholder:"HEX" sep:"none" help:"A packet in hex (repeatable)."`
+	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run: ${default}."`
+	DLT       string   `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for which tcpdump compiles a filter expression (default ${default})."`
+	Rows      string   `enum:"auto,all,diverging,none" default:"auto" help:"Which packets get a row: all, diverging, none; auto is all up to 40 packets."`
+	Undefined string   `enum:"report,skip,fail" default:"report" help:"Shifts by X >= 32 that give another value: report them, skip them silently, or fail (${default})."`
+	Limit     int      `default:"5" placeholder:"N" help:"Show at most N divergences in full (default ${default})."`
+	KeepGoing bool     `help:"Run the packets before the damage in a damaged capture."`
+
+	metadata `group:"Packet metadata:"`
+}
+
+// autoRows is up to how many packets a table has a row for each of them.
+const autoRows = 40
+
+func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
+	warn := func(err error) { fmt.Fprintf(std.err, "kjit: %v\n", err) }
+	runners, closeAll, err := openRunners(c.JIT)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	if c.Program == "-" && contains(c.Inputs, "-") {
+		return badInput(fmt.Errorf("program and packets cannot both come from standard input"))
+	}
+	prog, err := loadProgram(ctx, c.Program, c.DLT, std.in)
+	if err != nil {
+		return err
+	}
+	// A program that today's kernel refuses may still be one that an old
+	// kernel took; only one that none of the chosen kernels takes is an error.
+	if err := acceptedBySome(prog.Program, runners); err != nil {
+		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
+	}
+	inputs, err := loadInputs(c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std.in, warn)
+	if err != nil {
+		return err
+	}
+	if len(inputs.Inputs) == 0 {
+		return badInput(fmt.Errorf("no packets: name a capture, or corpus:packets, or give --hex"))
+	}
+
+	var report replayReport
+	if global.JSON {
+		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: inputs}
+	} else {
+		report = newTextReport(std.out, c, prog, inputs, runners)
+	}
+	bar := newProgress(std.err, len(inputs.Inputs), "packets")
+	replay := &harness.Replay{
+		Program: prog.Program, Kind: bpf.Socket, Runners: runners,
+		Each: func(row *harness.Row) error {
+			bar.add(1)
+			return report.row(row)
+		},
+	}
+	tallies, err := replay.Run(ctx, inputs.Inputs)
+	bar.close()
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if err := report.summary(tallies); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w", ctx.Err())
+	}
+	for _, t := range tallies {
+		if t.Diverge > 0 || c.Undefined == "fail" && t.Undefined > 0 {
+			return errDiverged
+		}
+	}
+	return nil
+}
+
+// openRunners makes the runners for the named profiles.
+func openRunners(names []string) (runners []harness.Runner, closeAll func(), err error) {
+	closeAll = func() {
+		for _, r := range runners {
+			r.Close()
+		}
+	}
+	for _, name := range names {
+		p, err := kernelabi.ProfileByName(name)
+		if err != nil {
+			return nil, nil, badInput(fmt.Errorf("--jit: %w", err))
+		}
+		r, err := harness.NewJIT(p)
+		if err != nil {
+			return nil, nil, badInput(err)
+		}
+		runners = append(runners, r)
+	}
+	if len(runners) == 0 {
+		return nil, nil, badInput(fmt.Errorf("--jit names no JIT"))
+	}
+	return runners, closeAll, nil
+}
+
+// acceptedBySome returns the last runner's refusal if every kernel's checker
+// refuses prog.
+func acceptedBySome(prog bpf.Program, runners []harness.Runner) error {
+	var err error
+	for _, r := range runners {
+		if err = bpf.Check(prog, bpf.Socket, r.Profile().Rules); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// replayReport shows a replay while it runs.
+type replayReport interface {
+	row(*harness.Row) error
+	summary([]harness.Tally) error
+}
+
+// jsonReport prints an object per packet and one per runner at the end.
+type jsonReport struct {
+	enc    *json.Encoder
+	inputs *inputSet
+}
+
+func (r *jsonReport) row(row *harness.Row) error {
+	type cell struct {
+		Want    harness.Outcome `json:"want"`
+		Got     harness.Outcome `json:"got"`
+		Verdict harness.Verdict `json:"verdict"`
+	}
+	cells := map[string]cell{}
+	for i, name := range row.Runners {
+		cells[name] = cell{row.Want[i], row.Got[i], row.Verdicts[i]}
+	}
+	return r.enc.Encode(struct {
+		Type    string          `json:"type"`
+		Packet  int             `json:"packet"`
+		File    string          `json:"file"`
+		Len     uint32          `json:"len"`
+		Runners map[string]cell `json:"runners"`
+	}{"packet", row.Index + 1, r.inputs.Files[row.Index], inputLen(row.Input), cells})
+}
+
+func (r *jsonReport) summary(tallies []harness.Tally) error {
+	for _, t := range tallies {
+		err := r.enc.Encode(struct {
+			Type string `json:"type"`
+			harness.Tally
+		}{"summary", t})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inputLen(in kernelabi.Input) uint32 {
+	if skb, ok := in.(*kernelabi.Skb); ok {
+		return uint32(len(skb.Packet))
+	}
+	return 0
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/kjit-project/kjit/harness"
+)
+
+// textReport prints a table with a row per packet, then each divergence with
+// its story, then a summary line per runner.
+type textReport struct {
+	w        *bufio.Writer
+	cmd      *replayCmd
+	inputs   *inputSet
+	prog     *source
+	runners  []harness.Runner
+	rows     string // all, diverging or none
+	widths   []int
+	header   bool
+	stories  []string
+	diverged int
+}
+
+func newTextReport(w io.Writer, cmd *replayCmd, prog *source, inputs *inputSet, runners []harness.Runner) *textReport {
+	r := &textReport{w: bufio.NewWriter(w), cmd: cmd, inputs: inputs, prog: prog, runners: runners, rows: cmd.Rows}
+	if r.rows == "auto" {
+		r.rows = "diverging"
+		if len(inputs.Inputs) <= autoRows {
+			r.rows = "all"
+		}
+	}
+	r.widths = []int{6, 6, 11}
+	for _, runner := range runners {
+		r.widths = append(r.widths, max(10, len(runner.Name())))
+	}
+	fmt.Fprintf(r.w, "%s: %s; %s\n", prog.Name, plural(len(prog.Program), "instruction"), inputs.describe())
+	return r
+}
+
+// cells prints right-aligned columns.
+func (r *textReport) cells(cells []string) {
+	var line strings.Builder
+	for i, cell := range cells {
+		if i > 0 {
+			line.WriteString("  ")
+		}
+		fmt.Fprintf(&line, "%*s", r.widths[i], cell)
+	}
+	fmt.Fprintln(r.w, strings.TrimRight(line.String(), " "))
+}
+
+// marks make a verdict visible without colour.
+var marks = map[harness.Verdict]string{harness.Diverge: " !", harness.Undefined: " ?"}
+
+func (r *textReport) row(row *harness.Row) error {
+	diverges := false
+	for i, v := range row.Verdicts {
+		if v != harness.Diverge {
+			continue
+		}
+		diverges = true
+		r.diverged++
+		if len(r.stories) < r.cmd.Limit {
+			r.stories = append(r.stories, r.story(row, i))
+		}
+	}
+	if r.rows == "none" || r.rows == "diverging" && !diverges {
+		return nil
+	}
+	if !r.header {
+		r.header = true
+		head := []string{"packet", "len", "interpreter"}
+		for _, runner := range r.runners {
+			head = append(head, runner.Name())
+		}
+		r.cells(head)
+	}
+	cells := []string{strconv.Itoa(row.Index + 1), strconv.Itoa(int(inputLen(row.Input))), r.reference(row)}
+	for i, got := range row.Got {
+		cells = append(cells, got.String()+marks[row.Verdicts[i]])
+	}
+	r.cells(cells)
+	return nil
+}
+
+// reference is what the interpreter gave. Kernels between which Linux changed
+// the meaning have different right answers: then all are shown.
+func (r *textReport) reference(row *harness.Row) string {
+	var texts []string
+	for _, want := range row.Want {
+		if want.Kind == harness.Rejected {
+			continue
+		}
+		if s := want.String(); !contains(texts, s) {
+			texts = append(texts, s)
+		}
+	}
+	return strings.Join(texts, " or ")
+}
+
+// story tells one divergence: what, on which packet, and where.
+func (r *textReport) story(row *harness.Row, i int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "packet %d (%s): %s gives %s, the interpreter %s\n",
+		row.Index+1, r.inputs.Files[row.Index], r.runners[i].Name(), row.Got[i], row.Want[i])
+	place, err := harness.Locate(r.runners[i], r.prog.Program, row.Input)
+	if err != nil {
+		fmt.Fprintf(&b, "  (no listing: %v)\n", err)
+		return b.String()
+	}
+	place.Print(&b)
+	return b.String()
+}
+
+func (r *textReport) summary(tallies []harness.Tally) error {
+	for _, s := range r.stories {
+		fmt.Fprintf(r.w, "\n%s", s)
+	}
+	if more := r.diverged - len(r.stories); more > 0 && r.cmd.Limit > 0 {
+		fmt.Fprintf(r.w, "\n(and %s more: --limit N shows more of them)\n", plural(more, "divergence"))
+	}
+	fmt.Fprintln(r.w)
+	width := 0
+	for _, t := range tallies {
+		width = max(width, len(t.Runner))
+	}
+	for _, t := range tallies {
+		fmt.Fprintf(r.w, "%-*s  %s\n", width, t.Runner, r.tally(t))
+	}
+	return r.w.Flush()
+}
+
+// tally is one runner's summary in words.
+func (r *textReport) tally(t harness.Tally) string {
+	parts := []string{fmt.Sprintf("%d agree", t.Agree)}
+	if t.Diverge > 0 {
+		parts = append(parts, fmt.Sprintf("%d DIVERGE", t.Diverge))
+	}
+	if t.Undefined > 0 && r.cmd.Undefined != "skip" {
+		parts = append(parts, fmt.Sprintf("%d undefined (shift by X >= 32)", t.Undefined))
+	}
+	if t.NotRun > 0 {
+		parts = append(parts, fmt.Sprintf("%d not run: %s", t.NotRun, t.Why))
+	}
+	if ran := t.Agree + t.Diverge + t.Undefined; ran > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f instructions a packet", float64(t.Executed)/float64(ran)))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/bpf/bpftext"
+)
+
+// asmCmd, disasmCmd and convertCmd are one operation, read a form and write a
+// form, under the names people look for.
+type asmCmd struct {
+	File string `arg:"" optional:"" default:"-" help:"bpf_asm source (default: standard input)."`
+	To   string `default:"comma" placeholder:"FORM" help:"Form to write: ${forms} (default ${default}, what bpf_asm prints)."`
+}
+
+type disasmCmd struct {
+	File string `arg:"" optional:"" default:"-" help:"Program in any form (default: standard input)."`
+}
+
+type convertCmd struct {
+	File string `arg:"" optional:"" default:"-" help:"Program in any form (default: standard input)."`
+	From string `placeholder:"FORM" help:"Form to read (default: seen from the content)."`
+	To   string `required:"" placeholder:"FORM" help:"Form to write: ${forms}."`
+}
+
+func (c *asmCmd) Run(std streams, global *cli) error {
+	return convert(std, global, c.File, bpftext.Asm.String(), c.To)
+}
+
+func (c *disasmCmd) Run(std streams, global *cli) error {
+	return convert(std, global, c.File, "", bpftext.D.String())
+}
+
+func (c *convertCmd) Run(std streams, global *cli) error {
+	return convert(std, global, c.File, c.From, c.To)
+}
+
+// convert writes the program of a file in another form, whole or not at all.
+func convert(std streams, global *cli, file, from, to string) error {
+	if global.JSON {
+		to = bpftext.JSON.String()
+	}
+	target, err := bpftext.FormByName(to)
+	if err != nil {
+		return badInput(fmt.Errorf("--to: %w", err))
+	}
+	name, data, err := readFile(file, std.in)
+	if err != nil {
+		return err
+	}
+	var l *bpftext.Listing
+	if from == "" {
+		l, err = bpftext.Parse(name, data)
+	} else {
+		var form bpftext.Form
+		if form, err = bpftext.FormByName(from); err != nil {
+			return badInput(fmt.Errorf("--from: %w", err))
+		}
+		l, err = bpftext.ParseAs(form, name, data)
+	}
+	if err != nil {
+		return badInput(err)
+	}
+	out, err := bpftext.Format(target, l.Program)
+	if err != nil {
+		return badInput(fmt.Errorf("%s: %w", name, err))
+	}
+	_, err = std.out.Write(out)
+	return err
+}
+
+// readFile reads a program file, or standard input for "-".
+func readFile(file string, stdin io.Reader) (name string, data []byte, err error) {
+	if file == "-" {
+		data, err = readAll("standard input", stdin, maxText)
+		return "standard input", data, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return file, nil, badInput(err)
+	}
+	defer f.Close()
+	data, err = readAll(file, f, maxText)
+	return file, data, err
+}
+
+type checkCmd struct {
+	Programs []string `arg:"" help:"Programs: files in any form, -, corpus:NAME."`
+	Rules    string   `default:"current" placeholder:"RULES" help:"Whose checker: ${rules} (default ${default})."`
+	Kind     bpf.Kind `default:"socket" placeholder:"KIND" help:"What it is attached to: socket or seccomp (default ${default})."`
+	DLT      string   `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for filter expressions (default ${default})."`
+}
+
+func (c *checkCmd) Run(ctx context.Context, std streams, global *cli) error {
+	rules, err := bpf.RulesByName(c.Rules)
+	if err != nil {
+		return badInput(fmt.Errorf("--rules: %w", err))
+	}
+	refused := 0
+	for _, arg := range c.Programs {
+		prog, err := loadProgram(ctx, arg, c.DLT, std.in)
+		if err != nil {
+			return err
+		}
+		err = bpf.Check(prog.Program, c.Kind, rules)
+		if err != nil {
+			refused++
+		}
+		if global.JSON {
+			out := struct {
+				Program string `json:"program"`
+				Insns   int    `json:"insns"`
+				Form    string `json:"form"`
+				OK      bool   `json:"ok"`
+				Error   string `json:"error,omitempty"`
+			}{prog.Name, len(prog.Program), prog.Form.String(), err == nil, ""}
+			if err != nil {
+				out.Error = err.Error()
+			}
+			if err := json.NewEncoder(std.out).Encode(out); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			fmt.Fprintf(std.out, "%s: refused: %s\n", prog.Name, place(prog, err))
+		} else {
+			fmt.Fprintf(std.out, "%s: accepted: %s, %s\n", prog.Name, plural(len(prog.Program), "instruction"), prog.Form)
+		}
+	}
+	if refused > 0 {
+		return badInput(fmt.Errorf("%s refused by the %s rules", plural(refused, "program"), c.Rules))
+	}
+	return nil
+}
+
+// place adds the source line to a checker's error where the form has lines.
+func place(prog *source, err error) string {
+	var b bytes.Buffer
+	if check, ok := err.(*bpf.CheckError); ok && check.PC >= 0 && check.PC < len(prog.Lines) {
+		fmt.Fprintf(&b, "line %d: ", prog.Lines[check.PC])
+	}
+	b.WriteString(err.Error())
+	return b.String()
+}

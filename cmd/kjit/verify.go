@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/kjit-project/kjit/harness/verify"
+)
+
+type verifyCmd struct {
+	Kind  []string `placeholder:"KIND" help:"Check only records of these kinds: ${kinds}."`
+	Files []string `arg:"" help:"JSON Lines files of recorded facts; - for standard input."`
+}
+
+func (c *verifyCmd) Run(std streams, global *cli) error {
+	checker, err := verify.NewChecker(c.Kind...)
+	if err != nil {
+		return badInput(fmt.Errorf("--kind: %w", err))
+	}
+	defer checker.Close()
+	report := verifyReport{std: std, json: global.JSON, skips: map[string]int{}}
+	bar := newProgress(std.err, -1, "records")
+	var bad []error
+	for _, name := range c.Files {
+		err := verifyFile(checker, name, std.in, func(res verify.Result) error {
+			bar.add(1)
+			return report.add(res)
+		})
+		if err != nil {
+			bad = append(bad, err)
+		}
+	}
+	bar.close()
+	if err := report.end(); err != nil {
+		return err
+	}
+	switch {
+	case len(bad) > 0:
+		return badInput(errors.Join(bad...))
+	case report.failed > 0:
+		return errDiverged
+	}
+	return nil
+}
+
+func verifyFile(checker *verify.Checker, name string, stdin io.Reader, each func(verify.Result) error) error {
+	if name == "-" {
+		return checker.File("standard input", stdin, each)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return checker.File(name, f, each)
+}
+
+// verifyReport prints failures as they come, and at the end how many checks
+// were skipped for which reason, and the totals.
+type verifyReport struct {
+	std                     streams
+	json                    bool
+	passed, failed, skipped int
+	skips                   map[string]int // by reason
+}
+
+func (r *verifyReport) add(res verify.Result) error {
+	outcome := "passed"
+	switch {
+	case res.Skip != "":
+		r.skipped++
+		r.skips[res.Skip]++
+		outcome = "skipped"
+	case res.Err != nil:
+		r.failed++
+		outcome = "failed"
+	default:
+		r.passed++
+	}
+	if r.json {
+		out := struct {
+			Type    string `json:"type"`
+			File    string `json:"file"`
+			Line    int    `json:"line"`
+			Kind    string `json:"kind"`
+			Name    string `json:"name"`
+			Outcome string `json:"outcome"`
+			Reason  string `json:"reason,omitempty"`
+		}{"check", res.File, res.Line, res.Kind, res.Name, outcome, res.Skip}
+		if res.Err != nil {
+			out.Reason = res.Err.Error()
+		}
+		return json.NewEncoder(r.std.out).Encode(out)
+	}
+	if res.Err == nil {
+		return nil
+	}
+	detail := strings.ReplaceAll(res.Err.Error(), "\n", "\n    ")
+	_, err := fmt.Fprintf(r.std.out, "%s:%d: %s %s: %s\n", res.File, res.Line, res.Kind, res.Name, detail)
+	return err
+}
+
+func (r *verifyReport) end() error {
+	if r.json {
+		return json.NewEncoder(r.std.out).Encode(struct {
+			Type    string `json:"type"`
+			Passed  int    `json:"passed"`
+			Failed  int    `json:"failed"`
+			Skipped int    `json:"skipped"`
+		}{"summary", r.passed, r.failed, r.skipped})
+	}
+	for _, reason := range slices.Sorted(maps.Keys(r.skips)) {
+		fmt.Fprintf(r.std.out, "skipped %d: %s\n", r.skips[reason], reason)
+	}
+	_, err := fmt.Fprintf(r.std.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	return err
+}

@@ -1,0 +1,259 @@
+package uc
+
+// #include <stdlib.h>
+// #include "shim.h"
+// #cgo noescape kuc_run
+// #cgo nocallback kuc_run
+// #cgo noescape kuc_flush_tlb
+// #cgo nocallback kuc_flush_tlb
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/unicorn-engine/unicorn/bindings/go/unicorn"
+)
+
+// Reasons of [Engine.Reason]: which hook stopped a run.
+const (
+	StoppedByNothing   = C.KUC_NONE      // the guest halted, or the engine failed
+	StoppedByInterrupt = C.KUC_INTERRUPT // an exception; Interrupt is its number
+	StoppedByBudget    = C.KUC_BUDGET    // too many blocks for one input
+	StoppedByDriver    = C.KUC_DRIVER    // the code under test entered the driver
+)
+
+// MaxRegions is the number of code regions an engine can count.
+const MaxRegions = C.KUC_REGIONS
+
+// Config is what an engine is made of.
+type Config struct {
+	Arch, Mode, Model int    // as the binding numbers them
+	RAM               []byte // memory outside the Go heap; physical address 0 is its first byte
+	BufferBytes       uint32 // size of the translation buffer
+	Inputs            int    // inputs that one run may have
+
+	// Trace, if not nil, are two registers to record before every instruction
+	// of the image, for at most TraceSteps of them.
+	Trace      []int
+	TraceSteps int
+}
+
+// Engine is one Unicorn engine with its hooks. It belongs to one goroutine;
+// only Stop may be called from others.
+type Engine struct {
+	u      unicorn.Unicorn
+	k      *C.struct_kuc
+	tables []unsafe.Pointer
+}
+
+// Version returns the version of the library, "2.1.4" as {2, 1}.
+func Version() (major, minor int) { return unicorn.Version() }
+
+// New makes an engine. Registers are to be set next, then Save called; hooks
+// are in place already, because Unicorn does not call hooks that come after
+// the code was translated.
+func New(c Config) (*Engine, error) {
+	u, err := unicorn.NewUnicorn(c.Arch, c.Mode)
+	if err != nil {
+		return nil, fmt.Errorf("no emulator engine: %w", err)
+	}
+	e := &Engine{u: u}
+	fail := func(what string, err error) (*Engine, error) {
+		e.Close()
+		return nil, fmt.Errorf("emulator engine: %s: %w", what, err)
+	}
+	if err := u.SetCPUModel(c.Model); err != nil {
+		return fail("set the processor model", err)
+	}
+	handle := unsafe.Pointer(u.Handle())
+	if err := check(C.kuc_set_buffer(handle, C.uint32_t(c.BufferBytes))); err != nil {
+		return fail("set the size of the translation buffer", err)
+	}
+	if err := u.MemMapPtr(0, uint64(len(c.RAM)), unicorn.PROT_ALL, unsafe.Pointer(unsafe.SliceData(c.RAM))); err != nil {
+		return fail("map memory", err)
+	}
+	if e.k = C.kuc_new(handle, C.uint32_t(c.Inputs)); e.k == nil {
+		return fail("state", errors.New("out of memory"))
+	}
+	if err := check(C.kuc_hook(e.k)); err != nil {
+		return fail("add hooks", err)
+	}
+	if c.Trace != nil {
+		if err := check(C.kuc_trace(e.k, C.int(c.Trace[0]), C.int(c.Trace[1]), C.uint32_t(c.TraceSteps))); err != nil {
+			return fail("add the trace hook", err)
+		}
+	}
+	return e, nil
+}
+
+func check(err C.int) error {
+	if err != 0 {
+		return unicorn.UcError(err)
+	}
+	return nil
+}
+
+// Close frees the engine. It may be called twice.
+func (e *Engine) Close() {
+	if e.u != nil {
+		e.u.Close()
+		e.u = nil
+	}
+	if e.k != nil {
+		C.kuc_free(e.k)
+		e.k = nil
+	}
+	for _, t := range e.tables {
+		C.free(t)
+	}
+	e.tables = nil
+}
+
+// SetReg writes a register.
+func (e *Engine) SetReg(reg int, value uint64) error { return e.u.RegWrite(reg, value) }
+
+// Reg reads a register.
+func (e *Engine) Reg(reg int) (uint64, error) { return e.u.RegRead(reg) }
+
+// SetMSR writes an x86 model-specific register.
+func (e *Engine) SetMSR(msr, value uint64) error { return e.u.RegWriteX86Msr(msr, value) }
+
+// Save makes the present registers those that every run starts with.
+func (e *Engine) Save() error { return check(C.kuc_save(e.k)) }
+
+// SetDriver tells where the batch driver is: its code, the block that begins
+// an input and the block an input returns to. None of it is counted.
+func (e *Engine) SetDriver(base, size, enter, leave uint64) {
+	e.k.driver, e.k.driver_len = C.uint64_t(base), C.uint64_t(size)
+	e.k.enter, e.k.leave = C.uint64_t(enter), C.uint64_t(leave)
+}
+
+// SetBudget sets the number of blocks that one input may execute.
+func (e *Engine) SetBudget(blocks uint64) { e.k.budget = C.uint64_t(blocks) }
+
+// SetRegion defines code region i, whole pages in which instructions are counted. Region 0
+// is the image and may be set again for every image; room is the largest size
+// it will ever have.
+func (e *Engine) SetRegion(i int, base, size, room uint64) error {
+	if i >= MaxRegions || size > room {
+		return fmt.Errorf("code region %d of %d bytes: no room", i, size)
+	}
+	r := &e.k.region[i]
+	if r.table == nil {
+		t := C.calloc(C.size_t(room), 4)
+		if t == nil {
+			return errors.New("no memory for the table of blocks")
+		}
+		e.tables = append(e.tables, t)
+		r.table = (*C.uint32_t)(t)
+	}
+	r.base, r.len = C.uint64_t(base), C.uint64_t(size)
+	C.kuc_forget_pages(e.k)
+	e.k.regions = max(e.k.regions, C.uint32_t(i+1))
+	return nil
+}
+
+// Run restores the saved registers and executes from begin until the guest
+// halts or a hook stops it. The driver runs inputs first to limit-1 of the
+// window.
+func (e *Engine) Run(begin uint64, first, limit int) {
+	e.k.next, e.k.limit = C.uint32_t(first), C.uint32_t(limit)
+	C.kuc_run(e.k, C.uint64_t(begin))
+}
+
+// Stop ends the run that goes on in another goroutine. Before a run it has no
+// effect.
+func (e *Engine) Stop() { C.kuc_stop(unsafe.Pointer(e.u.Handle())) }
+
+// Reason tells which hook stopped the last run.
+func (e *Engine) Reason() int { return int(e.k.reason) }
+
+// Interrupt is the number of the exception that stopped the last run.
+func (e *Engine) Interrupt() int { return int(e.k.interrupt) }
+
+// Err is the engine's own error of the last run; ErrUndefined means that an
+// instruction does not exist on this processor.
+func (e *Engine) Err() error { return check(C.int(e.k.error)) }
+
+// ErrUndefined is the error of a run that met an undefined instruction.
+var ErrUndefined error = unicorn.UcError(unicorn.ERR_INSN_INVALID)
+
+// Next is the number of inputs the driver has started, Running whether the
+// last of them had not returned when the run ended.
+func (e *Engine) Next() int     { return int(e.k.next) }
+func (e *Engine) Running() bool { return e.k.running != 0 }
+
+// Counts gives the number of instructions that each input of the window
+// executed, in C memory.
+func (e *Engine) Counts() []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(e.k.insns)), int(e.k.inputs))
+}
+
+// Inexact tells for which inputs part of them could not be counted (not 0), in
+// C memory.
+func (e *Engine) Inexact() []uint8 {
+	return unsafe.Slice((*uint8)(unsafe.Pointer(e.k.inexact)), int(e.k.inputs))
+}
+
+// Unfinished is the count of the input that was running when the run ended,
+// the last block it entered counted whole.
+func (e *Engine) Unfinished() (insns, blocks uint64, exact bool) {
+	return uint64(e.k.count), uint64(e.k.blocks), e.k.unknown == 0
+}
+
+// LastBlock is the block that the code under test entered last.
+func (e *Engine) LastBlock() (addr uint64, size, insns int) {
+	entry := uint32(C.kuc_last_block(e.k))
+	return uint64(e.k.block), int(entry >> 16), int(entry & 0xffff)
+}
+
+// Translate returns size and number of instructions of the block at addr,
+// which must be mapped executable up to the end of the block.
+func (e *Engine) Translate(addr uint64) (size, insns int, err error) {
+	var n, s C.uint32_t
+	err = check(C.kuc_translate(e.k, C.uint64_t(addr), &n, &s))
+	return int(s), int(n), err
+}
+
+// X86 registers after the last run.
+func (e *Engine) RIP() uint64 { return uint64(e.k.rip) }
+func (e *Engine) RSP() uint64 { return uint64(e.k.rsp) }
+func (e *Engine) CR2() uint64 { return uint64(e.k.cr2) }
+
+// Control returns CR0, CR3 and CR4 after the last run.
+func (e *Engine) Control() [3]uint64 {
+	return [3]uint64{uint64(e.k.cr0), uint64(e.k.cr3), uint64(e.k.cr4)}
+}
+
+// FlushBlocks drops all translations.
+func (e *Engine) FlushBlocks() error { return check(C.kuc_flush_blocks(e.k)) }
+
+// FlushTLB makes changes of page tables visible.
+func (e *Engine) FlushTLB() error { return check(C.kuc_flush_tlb(e.k)) }
+
+// Words gives the processor state as raw words, valid until the next run. It
+// holds what has no register, such as a page fault's error code; where, the
+// caller has to find out by experiment.
+func (e *Engine) Words() []uint32 {
+	var p *C.uint32_t
+	n := C.kuc_context_words(e.k, &p)
+	return unsafe.Slice((*uint32)(unsafe.Pointer(p)), int(n))
+}
+
+// Step is an instruction of the image that was about to be executed, with the
+// registers of [Config.Trace] as they were.
+type Step struct {
+	Addr uint64
+	Regs [2]uint32
+}
+
+// Steps is the trace of the input that ran last.
+func (e *Engine) Steps() []Step {
+	steps := make([]Step, e.k.steps)
+	for i, s := range unsafe.Slice(e.k.step, int(e.k.steps)) {
+		steps[i] = Step{uint64(s.addr), [2]uint32{uint32(s.reg[0]), uint32(s.reg[1])}}
+	}
+	return steps
+}

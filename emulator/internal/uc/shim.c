@@ -1,0 +1,283 @@
+/* What the Go binding of Unicorn lacks, and what would be slow in Go: one call
+ * per run of a batch, and hooks in C. The few functions of Unicorn are declared
+ * here with plain types, so that no header of it is needed; an enum argument is
+ * an int in the C ABIs we build for. */
+#include "shim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int uc_ctl(void *uc, int control, ...);
+int uc_hook_add(void *uc, size_t *hook, int type, void *callback, void *user,
+		uint64_t begin, uint64_t end, ...);
+int uc_emu_start(void *uc, uint64_t begin, uint64_t until, uint64_t timeout, size_t count);
+int uc_emu_stop(void *uc);
+int uc_reg_read(void *uc, int reg, void *value);
+int uc_reg_read_batch(void *uc, const int *regs, void **values, int count);
+int uc_context_alloc(void *uc, void **context);
+int uc_context_save(void *uc, void *context);
+int uc_context_restore(void *uc, void *context);
+size_t uc_context_size(void *uc);
+int uc_context_free(void *context);
+
+/* uc_ctl's control word is type | arguments << 26 | direction << 30. */
+#define CTL(type, args, dir) ((int)((uint32_t)(type) | (uint32_t)(args) << 26 | (uint32_t)(dir) << 30))
+#define CTL_REQUEST_CACHE CTL(8, 2, 3)
+#define CTL_FLUSH_BLOCKS CTL(10, 0, 1)
+#define CTL_FLUSH_TLB CTL(11, 0, 1)
+#define CTL_BUFFER_SIZE CTL(13, 1, 1)
+
+enum { HOOK_INTR = 1 << 0, HOOK_CODE = 1 << 2, HOOK_BLOCK = 1 << 3, HOOK_EDGE_GENERATED = 1 << 15 };
+enum { X86_RIP = 41, X86_RSP = 44, X86_CR0 = 50, X86_CR2 = 52, X86_CR3 = 53, X86_CR4 = 54 };
+
+enum { UC_ERR_NOMEM = 1 };
+
+/* A translated block as Unicorn describes it. */
+struct block {
+	uint64_t pc;
+	uint16_t insns, size;
+};
+
+static struct kuc_region *region_of(struct kuc *k, uint64_t addr)
+{
+	for (uint32_t i = 0; i < k->regions; i++)
+		if (addr - k->region[i].base < k->region[i].len)
+			return &k->region[i];
+	return NULL;
+}
+
+static void halt(struct kuc *k, uint32_t reason)
+{
+	if (k->reason == KUC_NONE)
+		k->reason = reason;
+	uc_emu_stop(k->uc);
+}
+
+static void note_block(struct kuc *k, uint64_t pc, uint32_t insns, uint32_t size)
+{
+	struct kuc_region *r = region_of(k, pc);
+	if (r)
+		r->table[pc - r->base] = size << 16 | insns;
+}
+
+/* Called when a block has been translated, before it runs for the first time. */
+static void on_translated(void *uc, struct block *block, struct block *previous, void *user)
+{
+	(void)uc;
+	(void)previous;
+	note_block(user, block->pc, block->insns, block->size);
+}
+
+/* The driver's own blocks: they tell where one input ends and the next starts. */
+static void on_driver(struct kuc *k, uint64_t addr)
+{
+	if (addr == k->enter && !k->running && k->next < k->limit) {
+		k->running = 1;
+		k->next++;
+		k->count = k->blocks = 0;
+		k->unknown = 0;
+		k->steps = 0;
+	} else if (addr == k->leave && k->running) {
+		k->running = 0;
+		k->insns[k->next - 1] = k->count;
+		k->inexact[k->next - 1] = (uint8_t)k->unknown;
+	} else if (k->running || addr == k->enter) {
+		/* The code under test jumped into the driver, or changed its data. */
+		halt(k, KUC_DRIVER);
+	}
+}
+
+/* The block's entry in its region's table, 0 outside of regions. */
+static uint32_t entry_of(struct kuc *k, uint64_t addr)
+{
+	uint64_t number = addr >> KUC_PAGE_BITS, at = addr & KUC_PAGE_MASK;
+	struct kuc_page *p = &k->page[number % KUC_PAGES];
+	if (p->number != number) {
+		struct kuc_region *r = region_of(k, addr);
+		if (!r)
+			return 0;
+		/* Regions are whole pages. */
+		p->number = number;
+		p->table = r->table + (addr - at - r->base);
+	}
+	return p->table[at];
+}
+
+/* What on_block does not do itself. */
+static __attribute__((noinline)) void on_other_block(struct kuc *k, uint64_t addr, uint32_t size)
+{
+	if (addr - k->driver < k->driver_len) {
+		on_driver(k, addr);
+		return;
+	}
+	uint32_t entry = entry_of(k, addr);
+	k->block = addr;
+	if (entry >> 16 == size)
+		k->count += entry & 0xffff;
+	else
+		k->unknown = 1;
+	if (++k->blocks > k->budget)
+		halt(k, KUC_BUDGET);
+}
+
+/* Called for every block that runs: its 2 ns are most of what the counting
+ * costs. The driver's page is never in the cache of pages. */
+static void on_block(void *uc, uint64_t addr, uint32_t size, void *user)
+{
+	struct kuc *k = user;
+	const struct kuc_page *p = &k->page[addr >> KUC_PAGE_BITS & (KUC_PAGES - 1)];
+	(void)uc;
+	if (p->number == addr >> KUC_PAGE_BITS) {
+		uint32_t entry = p->table[addr & KUC_PAGE_MASK];
+		if (entry >> 16 == size && k->blocks < k->budget) {
+			k->blocks++;
+			k->count += entry & 0xffff;
+			k->block = addr;
+			return;
+		}
+	}
+	on_other_block(k, addr, size);
+}
+
+static void on_interrupt(void *uc, uint32_t number, void *user)
+{
+	struct kuc *k = user;
+	(void)uc;
+	if (k->reason == KUC_NONE)
+		k->interrupt = number;
+	halt(k, KUC_INTERRUPT);
+}
+
+struct kuc *kuc_new(void *uc, uint32_t inputs)
+{
+	struct kuc *k = calloc(1, sizeof *k);
+	if (!k)
+		return NULL;
+	k->uc = uc;
+	k->inputs = inputs;
+	k->insns = calloc(inputs, sizeof *k->insns);
+	k->inexact = calloc(inputs, sizeof *k->inexact);
+	if (!k->insns || !k->inexact) {
+		kuc_free(k);
+		return NULL;
+	}
+	return k;
+}
+
+void kuc_free(struct kuc *k)
+{
+	if (k->clean)
+		uc_context_free(k->clean);
+	if (k->after)
+		uc_context_free(k->after);
+	free(k->insns);
+	free(k->inexact);
+	free(k->step);
+	free(k);
+}
+
+int kuc_hook(struct kuc *k)
+{
+	size_t hook;
+	int err = uc_hook_add(k->uc, &hook, HOOK_INTR, (void *)on_interrupt, k, 1, 0);
+	if (!err)
+		err = uc_hook_add(k->uc, &hook, HOOK_BLOCK, (void *)on_block, k, 1, 0);
+	if (!err)
+		err = uc_hook_add(k->uc, &hook, HOOK_EDGE_GENERATED, (void *)on_translated, k, 1, 0);
+	return err;
+}
+
+/* Called before every instruction of a tracing engine. */
+static void on_instruction(void *uc, uint64_t addr, uint32_t size, void *user)
+{
+	struct kuc *k = user;
+	(void)size;
+	if (!k->running || k->steps == k->max_steps || addr - k->region[0].base >= k->region[0].len)
+		return;
+	struct kuc_step *s = &k->step[k->steps++];
+	s->addr = addr;
+	for (int i = 0; i < 2; i++) {
+		uint64_t value = 0;
+		uc_reg_read(uc, k->trace_reg[i], &value);
+		s->reg[i] = (uint32_t)value;
+	}
+}
+
+/* Makes the engine record what it executes, which is slow. */
+int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps)
+{
+	size_t hook;
+	k->step = calloc(max_steps, sizeof *k->step);
+	if (!k->step)
+		return UC_ERR_NOMEM;
+	k->max_steps = max_steps;
+	k->trace_reg[0] = reg0;
+	k->trace_reg[1] = reg1;
+	return uc_hook_add(k->uc, &hook, HOOK_CODE, (void *)on_instruction, k, 1, 0);
+}
+
+/* Saves the state that every run starts from. */
+int kuc_save(struct kuc *k)
+{
+	int err = 0;
+	if (!k->clean)
+		err = uc_context_alloc(k->uc, &k->clean);
+	if (!err && !k->after)
+		err = uc_context_alloc(k->uc, &k->after);
+	return err ? err : uc_context_save(k->uc, k->clean);
+}
+
+/* Regions have changed. */
+void kuc_forget_pages(struct kuc *k) { memset(k->page, 0, sizeof k->page); }
+
+int kuc_set_buffer(void *uc, uint32_t bytes) { return uc_ctl(uc, CTL_BUFFER_SIZE, bytes); }
+int kuc_flush_blocks(struct kuc *k) { return uc_ctl(k->uc, CTL_FLUSH_BLOCKS); }
+int kuc_flush_tlb(struct kuc *k) { return uc_ctl(k->uc, CTL_FLUSH_TLB); }
+
+/* The block that starts at addr, which must be mapped executable up to the
+ * block's end: a fault in here would end the process. */
+int kuc_translate(struct kuc *k, uint64_t addr, uint32_t *insns, uint32_t *size)
+{
+	struct block block = {0};
+	int err = uc_ctl(k->uc, CTL_REQUEST_CACHE, addr, &block);
+	if (err)
+		return err;
+	/* on_translated does not see blocks made this way. */
+	note_block(k, block.pc, block.insns, block.size);
+	*insns = block.insns;
+	*size = block.size;
+	return 0;
+}
+
+void kuc_run(struct kuc *k, uint64_t begin)
+{
+	static const int regs[] = {X86_RIP, X86_CR0, X86_CR2, X86_CR3, X86_CR4, X86_RSP};
+	void *values[] = {&k->rip, &k->cr0, &k->cr2, &k->cr3, &k->cr4, &k->rsp};
+
+	k->reason = KUC_NONE;
+	k->interrupt = 0;
+	k->running = 0;
+	k->error = uc_context_restore(k->uc, k->clean);
+	if (k->error)
+		return;
+	/* No end address: a real one makes its block be translated at every start. */
+	k->error = uc_emu_start(k->uc, begin, 0, 0, 0);
+	int err = uc_reg_read_batch(k->uc, regs, values, sizeof regs / sizeof *regs);
+	if (!k->error)
+		k->error = err;
+}
+
+/* size << 16 | instructions of the block that was entered last. */
+uint32_t kuc_last_block(struct kuc *k) { return entry_of(k, k->block); }
+
+void kuc_stop(void *uc) { uc_emu_stop(uc); }
+
+/* The processor state after the last run as raw words, for those fields that
+ * have no register number. */
+uint32_t kuc_context_words(struct kuc *k, const uint32_t **words)
+{
+	if (uc_context_save(k->uc, k->after))
+		return 0;
+	*words = k->after;
+	return (uint32_t)(uc_context_size(k->uc) / 4);
+}

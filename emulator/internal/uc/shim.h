@@ -1,0 +1,85 @@
+/* The part of the engine that runs in C: hooks that count and stop, and one
+ * call that does a whole run. See shim.c. */
+#ifndef KJIT_UC_SHIM_H
+#define KJIT_UC_SHIM_H
+
+#include <stdint.h>
+
+/* A range of code whose blocks are counted. table[addr - base] is
+ * size << 16 | instructions of the block that starts there, 0 if none was
+ * translated yet. */
+struct kuc_region {
+	uint64_t base, len;
+	uint32_t *table;
+};
+
+/* An instruction of the image that is about to be executed, and two registers
+ * before it. */
+struct kuc_step {
+	uint64_t addr;
+	uint32_t reg[2];
+};
+
+enum { KUC_REGIONS = 32, KUC_PAGES = 64, KUC_PAGE_BITS = 12, KUC_PAGE_MASK = 4095 };
+
+/* The table of one page of a region, for the page that was met last of those
+ * that fall on the same place of a cache. */
+struct kuc_page {
+	uint64_t number; /* 0: none */
+	uint32_t *table;
+};
+
+/* Why a run was stopped by a hook. */
+enum { KUC_NONE, KUC_INTERRUPT, KUC_BUDGET, KUC_DRIVER };
+
+struct kuc {
+	void *uc;
+	void *clean, *after; /* contexts: restored before every run, read after a fault */
+
+	/* The batch driver: [driver, driver+driver_len), the block that starts an
+	 * input, and the block that a finished input returns to. */
+	uint64_t driver, driver_len, enter, leave;
+	struct kuc_region region[KUC_REGIONS]; /* region[0] is the image */
+	uint32_t regions;
+	struct kuc_page page[KUC_PAGES];
+
+	uint64_t budget;    /* blocks per input */
+	uint64_t *insns;    /* per input of a window: executed instructions */
+	uint8_t *inexact;   /* per input: a block was met whose length is unknown */
+	uint32_t inputs;    /* length of both */
+	uint32_t limit;     /* inputs of this window; the driver may not start more */
+
+	/* State of the input that runs, or ran last. */
+	uint32_t next;      /* inputs started so far */
+	uint32_t running;
+	uint64_t count, blocks;
+	uint32_t unknown;
+	uint64_t block;     /* the block that was entered last */
+
+	/* The trace of the input that ran last, if kuc_trace was called. */
+	struct kuc_step *step;
+	uint32_t steps, max_steps;
+	int trace_reg[2];
+
+	/* The outcome of kuc_run. */
+	uint32_t reason, interrupt;
+	int32_t error;
+	uint64_t rip, cr0, cr2, cr3, cr4, rsp;
+};
+
+struct kuc *kuc_new(void *uc, uint32_t inputs);
+void kuc_free(struct kuc *k);
+int kuc_hook(struct kuc *k);
+int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps);
+int kuc_save(struct kuc *k);
+void kuc_forget_pages(struct kuc *k);
+int kuc_set_buffer(void *uc, uint32_t bytes);
+int kuc_flush_blocks(struct kuc *k);
+int kuc_flush_tlb(struct kuc *k);
+int kuc_translate(struct kuc *k, uint64_t addr, uint32_t *insns, uint32_t *size);
+void kuc_run(struct kuc *k, uint64_t begin);
+uint32_t kuc_last_block(struct kuc *k);
+void kuc_stop(void *uc);
+uint32_t kuc_context_words(struct kuc *k, const uint32_t **words);
+
+#endif

@@ -1,0 +1,370 @@
+// Package emulator is an emulated kernel for the machine code that BPF JITs
+// make: a processor in supervisor mode with real page tables, guard pages
+// around code, stack and every part of a packet, the kernel's helper routines
+// as guest code at the profile's addresses, and a driver in the guest that runs
+// whole batches of inputs. It knows images and inputs, not what programs mean.
+package emulator
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kjit-project/kjit/emulator/internal/uc"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+const (
+	tableFrames = 256  // for page tables
+	arenaFrames = 2048 // for images
+	maxImage    = 1 << 20
+)
+
+// options are the tunables of a machine.
+type options struct {
+	budget   uint64
+	timeout  time.Duration
+	buffer   uint32
+	userPage bool
+	trace    bool
+}
+
+// Option changes how a machine is made.
+type Option func(*options)
+
+// WithBudget sets how many translated blocks (straight runs of at most 512
+// instructions) one input may execute before it ends with [Timeout]. This
+// bound is the same on every host. The default is 1<<20.
+func WithBudget(blocks uint64) Option { return func(o *options) { o.budget = blocks } }
+
+// WithTimeout sets the wall-clock bound of one window of at most 64 inputs, a
+// second line of defence behind the budget. The default is 30 s.
+func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+
+// WithBuffer sets the size in bytes of the engine's buffer for translated
+// code, which is all touched sooner or later. The default is 16 MiB; sets of
+// very large images want 32 MiB.
+func WithBuffer(bytes uint32) Option { return func(o *options) { o.buffer = bytes } }
+
+// withUserPage maps a page of user space.
+func withUserPage(o *options) { o.userPage = true }
+
+// Machine is an emulated kernel with at most one image loaded. It belongs to
+// one goroutine at a time; use from two at once is an error where it is
+// noticed. Close frees it.
+type Machine struct {
+	profile *kernelabi.Profile
+	opts    options
+	mem     *memory
+	tables  *pageTable
+	engine  *uc.Engine
+	regions []region // everything mapped but the image
+	packets packets
+	sites   []site
+	routine *routines
+	driver  *driver
+	control []byte // the driver's control page
+	cpu     []byte // the processor number
+
+	arena     uint64 // physical address of the frames for images
+	arenaNext int    // frames of it in use
+	image     *kernelabi.Image
+	imagePage region // the image's pages
+
+	busy  atomic.Bool
+	watch watchdog
+
+	va      addresses
+	initial [3]uint64 // control registers of the clean state
+}
+
+var (
+	errBusy   = errors.New("the machine is in use by another goroutine: give each its own")
+	errClosed = errors.New("the machine is closed")
+	errEmpty  = errors.New("no image is loaded")
+)
+
+// New makes a machine for the profile: its layout, its symbols.
+func New(p *kernelabi.Profile, opts ...Option) (*Machine, error) {
+	if p == nil {
+		return nil, errors.New("no profile")
+	}
+	if p.Arch != kernelabi.X86_64 {
+		return nil, fmt.Errorf("profile %s: architecture %s is not emulated yet", p.Name, p.Arch)
+	}
+	m := &Machine{profile: p, opts: options{budget: 1 << 20, timeout: 30 * time.Second, buffer: 16 << 20}}
+	for _, o := range opts {
+		o(&m.opts)
+	}
+	m.watch.limit = m.opts.timeout
+	if err := m.build(); err != nil {
+		m.free()
+		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
+	}
+	return m, nil
+}
+
+// Profile returns what the machine was made for.
+func (m *Machine) Profile() *kernelabi.Profile { return m.profile }
+
+// enter claims the machine for a method.
+func (m *Machine) enter() error {
+	if !m.busy.CompareAndSwap(false, true) {
+		return errBusy
+	}
+	if m.engine == nil {
+		m.busy.Store(false)
+		return errClosed
+	}
+	return nil
+}
+
+func (m *Machine) leave() { m.busy.Store(false) }
+
+// Close frees the machine. It may be called twice.
+func (m *Machine) Close() error {
+	if !m.busy.CompareAndSwap(false, true) {
+		return errBusy
+	}
+	defer m.leave()
+	return m.free()
+}
+
+func (m *Machine) free() error {
+	m.watch.close()
+	if m.engine != nil {
+		m.engine.Close()
+		m.engine = nil
+	}
+	if m.mem == nil {
+		return nil
+	}
+	return m.mem.close()
+}
+
+// addRegion maps size bytes at va and returns their memory.
+func (m *Machine) addRegion(name string, va, size uint64, p prot) ([]byte, error) {
+	size = (size + pageMask) &^ pageMask
+	if err := m.overlap(name, va, size); err != nil {
+		return nil, err
+	}
+	pa, err := m.mem.take(int(size / pageSize))
+	if err != nil {
+		return nil, err
+	}
+	r := region{name: name, va: va, size: size, pa: pa, prot: p}
+	if err := m.tables.apply(&r); err != nil {
+		return nil, err
+	}
+	m.regions = append(m.regions, r)
+	return m.mem.bytes(pa, size), nil
+}
+
+// overlap reports a region that [va, va+size) touches. Adjoining regions of
+// the machine itself are all right.
+func (m *Machine) overlap(name string, va, size uint64) error {
+	for i := range m.regions {
+		r := &m.regions[i]
+		if va-r.va < r.size || r.va-va < size {
+			return fmt.Errorf("%s at %#x..%#x overlaps %s at %#x..%#x", name, va, va+size-1, r.name, r.va, r.end()-1)
+		}
+	}
+	return nil
+}
+
+// Load makes img the image that Run executes. The image is kept, not copied;
+// its bytes are. Errors: an image that is empty or too large, and a base that
+// is no address for code or where something else lies.
+func (m *Machine) Load(img *kernelabi.Image) error {
+	if err := m.enter(); err != nil {
+		return err
+	}
+	defer m.leave()
+	return m.load(img)
+}
+
+func (m *Machine) load(img *kernelabi.Image) error {
+	if img == nil || len(img.Code) == 0 {
+		return errors.New("the image is empty")
+	}
+	if img.Profile != nil && img.Profile.Arch != m.profile.Arch {
+		return fmt.Errorf("the image is for %s, the machine is %s", img.Profile.Arch, m.profile.Arch)
+	}
+	if len(img.Code) > maxImage {
+		return fmt.Errorf("the image has %d bytes, at most %d can be loaded", len(img.Code), maxImage)
+	}
+	r, err := m.imageRegion(img.Base, uint64(len(img.Code)))
+	if err != nil {
+		return err
+	}
+	pages := int(r.size / pageSize)
+	if m.arenaNext+pages > arenaFrames {
+		// Translations are kept by frame: before a frame is used again, all
+		// have to go.
+		if err := m.engine.FlushBlocks(); err != nil {
+			return fmt.Errorf("drop translations: %w", err)
+		}
+		m.arenaNext = 0
+	}
+	r.pa = m.arena + uint64(m.arenaNext)*pageSize
+	m.arenaNext += pages
+
+	mem := m.mem.bytes(r.pa, r.size)
+	start := img.Base - r.va
+	end := start + uint64(len(img.Code))
+	fill(mem[:start], fillByte)
+	copy(mem[start:end], img.Code)
+	fill(mem[end:], fillByte)
+
+	if m.image != nil {
+		m.tables.remove(&m.imagePage)
+		m.image = nil
+	}
+	if err := m.tables.apply(&r); err != nil {
+		if err := m.rebuildTables(&r); err != nil {
+			return err
+		}
+	}
+	if err := m.invalidate(r.va, r.end()); err != nil {
+		return err
+	}
+	if err := m.engine.SetRegion(0, r.va, r.size, maxImage+3*pageSize); err != nil {
+		return err
+	}
+	m.image, m.imagePage = img, r
+	put64(m.control[ctlEntry:], img.Base)
+	return nil
+}
+
+// invalidate makes the processor forget what it knows of the pages from lo to
+// hi and of the image before: in the driver, which is much cheaper than to
+// flush the TLB, if they are the same pages.
+func (m *Machine) invalidate(lo, hi uint64) error {
+	old := m.imagePage
+	if old.size != 0 && old.va == lo {
+		// If the driver did not get to the pages of the time before, those were
+		// at most pages of this range.
+		hi = max(hi, old.end())
+		if end := binary.LittleEndian.Uint64(m.control[ctlStaleEnd:]); binary.LittleEndian.Uint64(m.control[ctlStale:]) < end {
+			hi = max(hi, end)
+		}
+		put64(m.control[ctlStale:], lo)
+		put64(m.control[ctlStaleEnd:], hi)
+		return nil
+	}
+	put64(m.control[ctlStale:], 0)
+	put64(m.control[ctlStaleEnd:], 0)
+	if err := m.engine.FlushTLB(); err != nil {
+		return fmt.Errorf("flush the TLB: %w", err)
+	}
+	return nil
+}
+
+// imageRegion finds the pages of an image, with room for fill bytes behind it.
+func (m *Machine) imageRegion(base, size uint64) (region, error) {
+	const behind = 32 // longer than any instruction
+	lo := base &^ uint64(pageMask)
+	hi := (base + size + behind + pageMask) &^ uint64(pageMask)
+	if !canonical(base) || !canonical(hi-1) || hi <= lo || hi+pageSize < hi {
+		return region{}, fmt.Errorf("image base %#x: %d bytes from there on are not all canonical addresses", base, size)
+	}
+	if lo < 1<<16 {
+		return region{}, fmt.Errorf("image base %#x: the first 64 KiB are never mapped, so that null pointers fault", base)
+	}
+	r := region{name: "the image", va: lo, size: hi - lo, prot: executable}
+	if r.va == m.imagePage.va && r.size <= m.imagePage.size {
+		return r, nil // there was one before
+	}
+	for i := range m.regions {
+		if other := &m.regions[i]; other.overlaps(r.va, r.size) {
+			return region{}, fmt.Errorf("image at %#x..%#x, with its guard pages, overlaps %s at %#x..%#x: load it elsewhere",
+				base, base+size-1, other.name, other.va, other.end()-1)
+		}
+	}
+	return r, nil
+}
+
+// rebuildTables starts over with the page tables: images at ever new addresses
+// leave empty tables behind.
+func (m *Machine) rebuildTables(image *region) error {
+	m.tables.reset()
+	for i := range m.regions {
+		if err := m.tables.apply(&m.regions[i]); err != nil {
+			return err
+		}
+	}
+	return m.tables.apply(image)
+}
+
+// watchdog stops an engine that runs too long in one window. Its timer costs
+// nothing until it fires.
+type watchdog struct {
+	limit   time.Duration
+	windows atomic.Uint64 // windows begun, so that bark sees progress
+	expired atomic.Bool
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	engine  *uc.Engine
+	running bool
+	seen    uint64
+}
+
+// start arms the watchdog for a call of Run.
+func (w *watchdog) start(e *uc.Engine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.engine, w.running = e, true
+	w.seen = w.windows.Add(1)
+	w.expired.Store(false)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.limit, w.bark)
+		return
+	}
+	w.timer.Reset(w.limit)
+}
+
+// window tells that the next window begins.
+func (w *watchdog) window() {
+	w.windows.Add(1)
+	w.expired.Store(false)
+}
+
+// bark stops the engine if it is still in the window that it was in when the
+// timer was set; again and again, since a stop that comes before the engine
+// has started is lost.
+func (w *watchdog) bark() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running || w.engine == nil {
+		return
+	}
+	if now := w.windows.Load(); now != w.seen {
+		w.seen = now
+		w.timer.Reset(w.limit)
+		return
+	}
+	w.expired.Store(true)
+	w.engine.Stop()
+	w.timer.Reset(10 * time.Millisecond)
+}
+
+// stop disarms it.
+func (w *watchdog) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running = false
+	w.timer.Stop()
+}
+
+func (w *watchdog) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running, w.engine = false, nil
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}

@@ -1,0 +1,271 @@
+package emulator
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// Packets in guest memory. The linear part ends where its last page ends, and
+// so does every fragment, with a guard page behind: one byte too many faults.
+// In front of skb->head there are poison bytes up to the start of the page and
+// a guard page before that; an access a few bytes in front is not noticed
+// unless the part fills its pages. Neither are accesses to what surrounds a
+// struct sk_buff or net_device: several lie on one page, read-only like the
+// packets, in poison.
+
+// poisonByte fills what no packet and no field occupies.
+const poisonByte = 0xee
+
+const (
+	maxLinear   = kernelabi.MaxPacket + kernelabi.MaxHeader + 1 // bytes of headroom and linear part
+	maxParts    = kernelabi.MaxFrags + 1
+	smallParts  = 256                                       // parts of up to a page
+	largeParts  = maxParts                                  // larger ones
+	largePages  = (maxLinear + pageSize - 1) / pageSize     // size of a larger one
+	fragEntry   = 16                                        // address and length
+	fragTable   = (kernelabi.MaxFrags*fragEntry + 63) &^ 63 // of one packet
+	windowSlots = 64                                        // packets in guest memory at a time
+)
+
+// extent is a run of pages that one part of a packet ends in, between guard
+// pages.
+type extent struct {
+	va   uint64
+	mem  []byte
+	low  int // bytes in front of this are poison
+	slot int // who uses it in this window
+	part int // 0 linear part, n fragment n-1
+}
+
+// place makes the part's bytes the last n of the extent and returns where they
+// start.
+func (e *extent) place(n int) (va uint64, mem []byte) {
+	start := len(e.mem) - n
+	switch {
+	case start > e.low:
+		fill(e.mem[e.low:start], poisonByte)
+	case start < e.low:
+		fill(e.mem[start&^pageMask:start], poisonByte) // may have never been written
+	}
+	e.low = start
+	return e.va + uint64(start), e.mem[start:]
+}
+
+// slot is the place of one packet's structs.
+type slot struct {
+	skb    uint64 // address of struct sk_buff
+	dev    uint64
+	mem    []byte // private words, sk_buff, net_device
+	frags  uint64 // address of the fragment table
+	fragsM []byte
+}
+
+// A slot's memory begins with bytes that no one reads, then come the private
+// words of the guest's routines, struct sk_buff and struct net_device.
+const (
+	waste    = 0 // where fields go that a layout does not have
+	hdrStart = 64
+	skbStart = hdrStart + hdrSize
+)
+
+// fields are offsets in a slot's memory; waste if the layout has no such field.
+type fields struct {
+	skbLen, dataLen, data, head, tail, end int
+	protocol, pktType, mark, rxhash, queue int
+	vlanTCI, vlanProto, vlanPresent        int
+	device, mac, network, ifindex, devType int
+
+	wideHeaders bool // mac_header and network_header are 32 bits
+	dev         int  // where net_device starts
+	size        int  // of a slot
+}
+
+// Fields that newer layouts have.
+const (
+	skbVlanProto   = "sk_buff.vlan_proto"
+	skbVlanPresent = "sk_buff.vlan_present" // bit 0 of the byte
+	maxOffset      = 4000                   // largest offset of a field
+)
+
+// field is a field that packets have.
+type field struct {
+	name string
+	size int
+	at   *int
+}
+
+// newFields computes where everything lies in a slot.
+func newFields(layout kernelabi.Layout) (*fields, error) {
+	f := &fields{}
+	skbSize, err := place(layout, skbStart, []field{
+		{kernelabi.SkbLen, 4, &f.skbLen}, {kernelabi.SkbDataLen, 4, &f.dataLen},
+		{kernelabi.SkbData, 8, &f.data}, {kernelabi.SkbHead, 8, &f.head},
+		{kernelabi.SkbTail, 4, &f.tail}, {kernelabi.SkbEnd, 4, &f.end},
+		{kernelabi.SkbProtocol, 2, &f.protocol}, {kernelabi.SkbPktType, 1, &f.pktType},
+		{kernelabi.SkbMark, 4, &f.mark}, {kernelabi.SkbRxhash, 4, &f.rxhash},
+		{kernelabi.SkbQueue, 2, &f.queue}, {kernelabi.SkbVlanTCI, 2, &f.vlanTCI},
+		{skbVlanProto, 2, &f.vlanProto}, {skbVlanPresent, 1, &f.vlanPresent},
+		{kernelabi.SkbDev, 8, &f.device}, {kernelabi.SkbMacHeader, 4, &f.mac},
+		{kernelabi.SkbNetHeader, 4, &f.network},
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.wideHeaders = f.mac-f.network != 2 && f.network-f.mac != 2
+	skbSize = max(skbSize, min(layout[kernelabi.SkbSize], maxOffset))
+	f.dev = skbStart + (skbSize+63)&^63
+	devSize, err := place(layout, f.dev, []field{
+		{kernelabi.DevIfindex, 4, &f.ifindex}, {kernelabi.DevType, 2, &f.devType},
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.size = (f.dev + devSize + 63) &^ 63
+	return f, nil
+}
+
+// place turns a struct's offsets into those in a slot, where the struct is at
+// start, and returns the size that the struct has at least.
+func place(layout kernelabi.Layout, start int, fields []field) (size int, err error) {
+	for _, f := range fields {
+		off, ok := layout[f.name]
+		if !ok {
+			continue
+		}
+		if off < 0 || off > maxOffset {
+			return 0, fmt.Errorf("layout: %s is at %d, want 0..%d", f.name, off, maxOffset)
+		}
+		*f.at = start + off
+		size = max(size, off+f.size)
+	}
+	return size, nil
+}
+
+// packets is the packet memory of a machine.
+type packets struct {
+	fields       *fields
+	sem          kernelabi.Semantics
+	slots        []slot
+	small, large []extent
+	smallUsed    int
+	largeUsed    int
+}
+
+// reset makes all extents free for the next window.
+func (p *packets) reset() { p.smallUsed, p.largeUsed = 0, 0 }
+
+// fits reports whether the extents suffice for one more packet.
+func (p *packets) fits(s *kernelabi.Skb) bool {
+	small, large := 0, 0
+	count := func(n int) {
+		if n > pageSize {
+			large++
+		} else {
+			small++
+		}
+	}
+	count(s.Headroom + s.Headlen)
+	for _, n := range s.Frags {
+		count(n)
+	}
+	return p.smallUsed+small <= len(p.small) && p.largeUsed+large <= len(p.large)
+}
+
+// part places n bytes of a packet.
+func (p *packets) part(n, slot, part int) (va uint64, mem []byte) {
+	var e *extent
+	if n > pageSize {
+		e = &p.large[p.largeUsed]
+		p.largeUsed++
+	} else {
+		e = &p.small[p.smallUsed]
+		p.smallUsed++
+	}
+	e.slot, e.part = slot, part
+	return e.place(n)
+}
+
+// write puts a packet that passed Check, and that fits, into slot i.
+func (p *packets) write(i int, s *kernelabi.Skb) {
+	slot, f := &p.slots[i], p.fields
+	head, mem := p.part(s.Headroom+s.Headlen, i, 0)
+	clear(mem[:s.Headroom])
+	copy(mem[s.Headroom:], s.Packet[:s.Headlen])
+	data := head + uint64(s.Headroom)
+	tail := data + uint64(s.Headlen)
+
+	rest := s.Packet[s.Headlen:]
+	for n, size := range s.Frags {
+		va, mem := p.part(size, i, n+1)
+		copy(mem, rest[:size])
+		rest = rest[size:]
+		put64(slot.fragsM[n*fragEntry:], va)
+		put64(slot.fragsM[n*fragEntry+8:], uint64(size))
+	}
+
+	m := slot.mem
+	private := (*[hdrSize]byte)(m[hdrStart:])
+	put64(private[hdrSize+hdrFrags:], slot.frags)
+	put64(private[hdrSize+hdrLen:], uint64(len(s.Packet)))
+	put64(private[hdrSize+hdrData:], data)
+	put64(private[hdrSize+hdrTail:], tail)
+	put64(private[hdrSize+hdrHead:], head)
+	put64(private[hdrSize+hdrMac:], data+uint64(s.MacHeader))
+	put64(private[hdrSize+hdrNetwork:], data+uint64(s.NetworkHeader))
+
+	// Fields that the layout does not have are written too, to the waste bytes.
+	put32(m[f.skbLen:], uint32(len(s.Packet)))
+	put32(m[f.dataLen:], uint32(len(s.Packet)-s.Headlen))
+	put64(m[f.data:], data)
+	put64(m[f.head:], head)
+	put32(m[f.tail:], uint32(s.Headroom+s.Headlen))
+	put32(m[f.end:], uint32(s.Headroom+s.Headlen))
+	put16(m[f.protocol:], s.Protocol<<8|s.Protocol>>8)
+	m[f.pktType] = poisonByte&^7 | s.PktType&7
+	put32(m[f.mark:], s.Mark)
+	put32(m[f.rxhash:], s.Rxhash)
+	put16(m[f.queue:], s.Queue)
+	put16(m[f.vlanTCI:], s.VlanField(p.sem))
+	if f.vlanProto != waste {
+		put16(m[f.vlanProto:], s.VlanProto<<8|s.VlanProto>>8)
+	}
+	if f.vlanPresent != waste {
+		m[f.vlanPresent] = poisonByte &^ 1
+		if _, present := s.VlanTag(p.sem); present {
+			m[f.vlanPresent] |= 1
+		}
+	}
+	mac, network := s.Headroom+s.MacHeader, s.Headroom+s.NetworkHeader
+	if f.wideHeaders {
+		put32(m[f.mac:], uint32(mac))
+		put32(m[f.network:], uint32(network))
+	} else {
+		put16(m[f.mac:], uint16(mac))
+		put16(m[f.network:], uint16(network))
+	}
+	dev := slot.dev
+	if s.NoDevice {
+		dev = 0
+	}
+	put64(m[f.device:], dev)
+	put32(m[f.ifindex:], s.Ifindex)
+	put16(m[f.devType:], s.DevType)
+}
+
+// put16, put32 and put64 store into guest memory.
+func put16(b []byte, v uint16) { binary.LittleEndian.PutUint16(b, v) }
+func put32(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
+func put64(b []byte, v uint64) { binary.LittleEndian.PutUint64(b, v) }
+
+// name says what an address in packet memory is to the packet in slot i.
+func (e *extent) name(i int) string {
+	switch {
+	case e.slot != i:
+		return "another packet"
+	case e.part == 0:
+		return "the packet's linear part"
+	}
+	return fmt.Sprintf("fragment %d of the packet", e.part-1)
+}

@@ -1,0 +1,60 @@
+package emulator
+
+import "strings"
+
+// Result is what one input made of the loaded image.
+type Result struct {
+	// Value is what the code returned in its 32-bit result register; 0 when
+	// there is a Fault.
+	Value uint32
+
+	// Fault is the reason why the code did not return, or nil.
+	Fault *Fault
+
+	// Broken are the promises of the calling convention that the code did not
+	// keep. They are known only when it returned.
+	Broken Broken
+
+	// Inexact: part of Insns could not be counted, which happens when the
+	// budget or the watchdog ends an input, and with code that runs into the
+	// middle of its own instructions under changed processor flags.
+	Inexact bool
+
+	// Insns is the number of instructions executed, those of helper routines
+	// included and those of the harness not. A faulting instruction does not
+	// count.
+	Insns uint64
+}
+
+// Broken is a set of broken promises.
+type Broken uint32
+
+// The promises of the x86_64 calling convention. Writes to what does not
+// belong to the code (the caller's stack, packet, sk_buff, device, program) are
+// faults, not promises: those pages are read-only.
+const (
+	BrokenRBX Broken = 1 << iota
+	BrokenRBP
+	BrokenR12
+	BrokenR13
+	BrokenR14
+	BrokenR15
+	BrokenStack     // the stack pointer is not where the caller had it
+	BrokenDirection // the direction flag is set
+)
+
+var brokenNames = []string{
+	"rbx changed", "rbp changed", "r12 changed", "r13 changed", "r14 changed", "r15 changed",
+	"stack pointer changed", "direction flag set",
+}
+
+// String lists the broken promises: "rbx changed, direction flag set".
+func (b Broken) String() string {
+	var names []string
+	for i, name := range brokenNames {
+		if b&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

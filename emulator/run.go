@@ -1,0 +1,341 @@
+package emulator
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/kjit-project/kjit/emulator/internal/uc"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// Run executes the loaded image on every input and returns a Result for each,
+// in results' memory if that is large enough: with a slice that is reused, a
+// run without faults allocates nothing. An input that faults does not disturb
+// the others. Errors: an input that is none (*kernelabi.SkbError inside), and
+// failures of the engine; results are then nil.
+func (m *Machine) Run(inputs []kernelabi.Input, results []Result) ([]Result, error) {
+	if err := m.enter(); err != nil {
+		return nil, err
+	}
+	defer m.leave()
+	if m.image == nil {
+		return nil, errEmpty
+	}
+	m.watch.start(m.engine)
+	defer m.watch.stop()
+	results = slices.Grow(results[:0], len(inputs))[:len(inputs)]
+	for start := 0; start < len(inputs); {
+		n, err := m.fill(inputs[start:])
+		if err != nil {
+			return nil, fmt.Errorf("input %d: %w", start+n, err)
+		}
+		if err := m.window(results[start : start+n]); err != nil {
+			return nil, err
+		}
+		start += n
+	}
+	return results, nil
+}
+
+// fill writes as many inputs into guest memory as there is room for and
+// returns their number, or the index of one that is wrong.
+func (m *Machine) fill(inputs []kernelabi.Input) (int, error) {
+	m.packets.reset()
+	n := min(len(inputs), windowSlots)
+	cpu := uint32(0) // the same for all of a window
+	for i, input := range inputs[:n] {
+		skb, ok := input.(*kernelabi.Skb)
+		if !ok || skb == nil {
+			return i, fmt.Errorf("cannot run on an input of type %T", input)
+		}
+		if err := skb.Check(); err != nil {
+			return i, err
+		}
+		if i == 0 {
+			put32(m.cpu, skb.CPU)
+			cpu = skb.CPU
+		}
+		if skb.CPU != cpu || !m.packets.fits(skb) {
+			return i, nil
+		}
+		m.packets.write(i, skb)
+		put32(m.control[ctlDescriptors+i*descSize+descBroken:], 0)
+	}
+	return n, nil
+}
+
+// descriptor returns the address of a descriptor.
+func (m *Machine) descriptor(i int) uint64 {
+	return m.va.page(pageControl) + ctlDescriptors + uint64(i)*descSize
+}
+
+// aim makes the driver run inputs first to end-1 of the window.
+func (m *Machine) aim(first, end int) {
+	put64(m.control[ctlCursor:], m.descriptor(first))
+	put64(m.control[ctlEnd:], m.descriptor(end))
+}
+
+var errEngine = errors.New("the emulator engine does not run")
+
+// window runs the inputs in guest memory.
+func (m *Machine) window(results []Result) error {
+	alone := 0 // inputs below this run one at a time
+	for first := 0; first < len(results); {
+		end := len(results)
+		if first < alone {
+			end = first + 1
+		}
+		next, intact, err := m.start(first, end, results)
+		if err != nil {
+			return err
+		}
+		if !intact && next > first+1 {
+			// One of several inputs has overwritten the driver's data: find out
+			// which.
+			alone = next
+			continue
+		}
+		first = next
+	}
+	return nil
+}
+
+// start runs inputs first to end-1 until one faults and returns the index of
+// the first that was not run. The results are worth nothing if the driver's
+// data is not intact, unless it was one input only.
+func (m *Machine) start(first, end int, results []Result) (next int, intact bool, err error) {
+	e := m.engine
+	m.aim(first, end)
+	m.watch.window()
+	e.Run(m.driver.begin, first, end)
+
+	next = e.Next()
+	halted := e.Err() == nil && e.Reason() == uc.StoppedByNothing && e.RIP() == m.driver.halted && !e.Running()
+	if halted && next == end && m.cursor() == m.descriptor(next) {
+		m.collect(first, next, results)
+		return next, true, m.settle()
+	}
+	if next <= first {
+		return 0, false, fmt.Errorf("%w: %s", errEngine, m.describe())
+	}
+	// Input bad did not return, or an input broke the driver.
+	bad := next - 1
+	intact = e.Running() && m.cursor() == m.descriptor(bad)
+	m.collect(first, bad, results)
+	insns, _, exact := e.Unfinished()
+	results[bad] = Result{Insns: insns, Inexact: !exact, Fault: m.classify(bad, m.watch.expired.Load())}
+	if e.Running() {
+		m.correct(&results[bad])
+	} else {
+		results[bad].Fault.Kind = LostControl
+		results[bad].Fault.Where = "the code overwrote the harness's data"
+		results[bad].Inexact = true
+	}
+	m.repair()
+	if !m.known() {
+		return next, intact, m.restartEngine()
+	}
+	return next, intact, m.settle()
+}
+
+// settle makes the engine forget what code may have done to the processor:
+// registers are restored before every run, but if the control registers were
+// changed the TLB may hold anything.
+func (m *Machine) settle() error {
+	if m.clean() {
+		return nil
+	}
+	return m.engine.FlushTLB()
+}
+
+// cursor returns the address of the descriptor that the driver has come to.
+func (m *Machine) cursor() uint64 { return binary.LittleEndian.Uint64(m.control[ctlCursor:]) }
+
+// known reports whether the engine stopped in a way after which it can go on.
+func (m *Machine) known() bool {
+	e := m.engine
+	return e.Err() == nil || e.Reason() != 0 || errors.Is(e.Err(), uc.ErrUndefined)
+}
+
+// collect takes the results of inputs that returned.
+func (m *Machine) collect(first, end int, results []Result) {
+	counts, inexact := m.engine.Counts(), m.engine.Inexact()
+	for i := first; i < end; i++ {
+		d := m.control[ctlDescriptors+i*descSize:][:descSize]
+		results[i] = Result{
+			Value:   binary.LittleEndian.Uint32(d[descValue:]),
+			Broken:  Broken(binary.LittleEndian.Uint32(d[descBroken:])),
+			Insns:   counts[i],
+			Inexact: inexact[i] != 0,
+		}
+	}
+}
+
+// repair puts the driver's data back, which code that went wild may have
+// changed.
+func (m *Machine) repair() {
+	put64(m.control[ctlEntry:], m.image.Base)
+	put64(m.control[ctlStale:], 0)
+	put64(m.control[ctlStaleEnd:], 0)
+	for i := range m.packets.slots {
+		put64(m.control[ctlDescriptors+i*descSize+descSkb:], m.packets.slots[i].skb)
+	}
+}
+
+// correct subtracts from a faulting input's count what its last block had left
+// to do: blocks are counted as a whole when they are entered.
+func (m *Machine) correct(r *Result) {
+	switch r.Fault.Kind {
+	case Timeout, LostControl:
+		r.Inexact = true
+		return
+	case Breakpoint:
+		return // ends a block, and has happened
+	}
+	addr, size, insns := m.engine.LastBlock()
+	rip := r.Fault.RIP
+	if rip-addr >= uint64(size) {
+		return // a fetch from elsewhere
+	}
+	left, ok := m.remaining(addr, size, insns, rip)
+	if !ok {
+		r.Inexact = true
+		return
+	}
+	r.Insns -= uint64(left)
+}
+
+// remaining counts the instructions of a block from rip on.
+func (m *Machine) remaining(addr uint64, size, insns int, rip uint64) (int, bool) {
+	// The engine knows its own instructions best. It must not be asked about
+	// blocks that ended for their size: from rip on they would go on farther,
+	// possibly to where nothing is mapped.
+	if insns < 200 && size < 2000 {
+		s, n, err := m.engine.Translate(rip)
+		if err == nil && rip+uint64(s) == addr+uint64(size) {
+			return n, true
+		}
+	}
+	pte := m.tables.walk(rip)
+	n := 0
+	for at := rip; at < addr+uint64(size); n++ {
+		pte = m.tables.walk(at)
+		if pte == 0 {
+			return 0, false
+		}
+		pa := pte&pteAddr + at&pageMask
+		inst, err := x86asm.Decode(m.mem.bytes(pa, min(15, uint64(len(m.mem.ram))-pa)), 64)
+		if err != nil {
+			return 0, false
+		}
+		at += uint64(inst.Len)
+	}
+	return n, true
+}
+
+// name says what lies at an address, for input i of the window.
+func (m *Machine) name(addr uint64, i int) string {
+	if addr < 1<<16 {
+		return "a null pointer"
+	}
+	if m.imagePage.contains(addr) {
+		if m.image.Contains(addr) {
+			return m.imagePage.name
+		}
+		return "around the image"
+	}
+	p := &m.packets
+	for _, set := range [][]extent{p.small[:p.smallUsed], p.large[:p.largeUsed]} {
+		for n := range set {
+			e := &set[n]
+			size := uint64(len(e.mem))
+			if addr-(e.va-pageSize) >= size+2*pageSize || e.slot != i {
+				continue
+			}
+			switch {
+			case addr < e.va:
+				// The page in front of this part may be behind the one before.
+				if n > 0 && set[n-1].slot == i {
+					return "the guard page behind " + set[n-1].name(i)
+				}
+				return "the guard page in front of " + e.name(i)
+			case addr-e.va < size:
+				return e.name(i)
+			}
+			return "the guard page behind " + e.name(i)
+		}
+	}
+	if name := nameRegion(addr, &m.imagePage); name != "" {
+		return name
+	}
+	near := ""
+	for n := range m.regions {
+		r := &m.regions[n]
+		switch name := nameRegion(addr, r); {
+		case name == "":
+		case r.contains(addr):
+			return name
+		case near == "":
+			near = name
+		}
+	}
+	return near
+}
+
+// nameRegion names an address in a region or its guard pages, "" elsewhere.
+func nameRegion(addr uint64, r *region) string {
+	switch {
+	case r.contains(addr):
+		return r.name
+	case addr-r.end() < pageSize:
+		return "the guard page behind " + r.name
+	case addr-(r.va-pageSize) < pageSize:
+		return "the guard page in front of " + r.name
+	}
+	return ""
+}
+
+// locate fills in where the instruction is.
+func (m *Machine) locate(f *Fault) {
+	rip := f.RIP
+	if f.Kind == Breakpoint {
+		rip-- // RIP is behind it
+	}
+	if m.image != nil && m.image.Contains(rip) {
+		f.Offset = int(rip - m.image.Base)
+		return
+	}
+	f.Symbol = m.symbol(rip)
+}
+
+// symbol names the routine at an address, "" if there is none.
+func (m *Machine) symbol(addr uint64) string {
+	for _, s := range m.sites {
+		if addr-s.addr < max(s.room, 1) {
+			return s.name
+		}
+	}
+	best, name := uint64(0), ""
+	start := m.va.page(pageRoutines)
+	if addr-start >= uint64(len(m.routine.code)) {
+		return ""
+	}
+	for label, at := range m.routine.labels {
+		if at <= addr && (at > best || at == best && label < name) {
+			best, name = at, label
+		}
+	}
+	return name
+}
+
+// unload forgets the image.
+func (m *Machine) unload() {
+	if m.image != nil {
+		m.tables.remove(&m.imagePage)
+		m.image, m.imagePage = nil, region{}
+	}
+}

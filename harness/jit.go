@@ -1,0 +1,118 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/emulator"
+	"github.com/kjit-project/kjit/jitarm"
+	"github.com/kjit-project/kjit/jitx86"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// JIT is one of kjit's own emitters, its code executed in the emulator.
+type JIT struct {
+	profile *kernelabi.Profile
+	emitter emitter
+	machine *emulator.Machine // made at the first run
+	results []emulator.Result
+}
+
+// emitter is what the emitters of all architectures have in common.
+type emitter interface {
+	Compile(bpf.Program, bpf.Kind, *kernelabi.Profile) (*kernelabi.Image, error)
+}
+
+// emitterFor finds the emitter that a profile names.
+func emitterFor(p *kernelabi.Profile) (emitter, error) {
+	if p.Arch == kernelabi.X86_64 {
+		return jitx86.ByName(p.Emitter)
+	}
+	return jitarm.ByName(p.Emitter)
+}
+
+// NewJIT returns the runner for a profile. A machine is started only when the
+// first program runs.
+func NewJIT(p *kernelabi.Profile) (*JIT, error) {
+	emitter, err := emitterFor(p)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
+	}
+	return &JIT{profile: p, emitter: emitter}, nil
+}
+
+func (r *JIT) Name() string                { return r.profile.Name }
+func (r *JIT) Profile() *kernelabi.Profile { return r.profile }
+
+func (r *JIT) Close() error {
+	if r.machine == nil {
+		return nil
+	}
+	return r.machine.Close()
+}
+
+// Image checks prog by the profile's rules and compiles it.
+func (r *JIT) Image(prog bpf.Program, kind bpf.Kind) (*kernelabi.Image, error) {
+	if err := bpf.Check(prog, kind, r.profile.Rules); err != nil {
+		return nil, err
+	}
+	return r.emitter.Compile(prog, kind, r.profile)
+}
+
+func (r *JIT) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.Input, out []Outcome) ([]Outcome, error) {
+	img, err := r.Image(prog, kind)
+	if err != nil {
+		o, err := refusalOutcome(err)
+		return everyInput(out, inputs, o), err
+	}
+	return r.RunImage(img, inputs, out)
+}
+
+// RunImage executes img, which need not be r's own.
+func (r *JIT) RunImage(img *kernelabi.Image, inputs []kernelabi.Input, out []Outcome) ([]Outcome, error) {
+	if r.machine == nil {
+		m, err := emulator.New(r.profile)
+		if err != nil {
+			return out, err
+		}
+		r.machine = m
+	}
+	if err := r.machine.Load(img); err != nil {
+		return out, err
+	}
+	var err error
+	if r.results, err = r.machine.Run(inputs, r.results[:0]); err != nil {
+		return out, err
+	}
+	for i := range r.results {
+		out = append(out, outcomeOf(&r.results[i]))
+	}
+	return out, nil
+}
+
+// refusalOutcome turns the two errors that are outcomes into one, and passes
+// every other error on.
+func refusalOutcome(err error) (Outcome, error) {
+	var check *bpf.CheckError
+	var refusal *kernelabi.Refusal
+	switch {
+	case errors.As(err, &check):
+		return rejected(check), nil
+	case errors.As(err, &refusal):
+		return Outcome{Kind: Refused, Why: refusal.Error(), PC: -1, ShiftPC: -1}, nil
+	}
+	return Outcome{}, err
+}
+
+// outcomeOf is an emulator's result as an outcome.
+func outcomeOf(res *emulator.Result) Outcome {
+	o := Outcome{Kind: Value, Value: res.Value, Executed: res.Insns, Broken: res.Broken, PC: -1, ShiftPC: -1}
+	if res.Fault != nil {
+		o.Kind, o.Fault = Fault, res.Fault
+		if res.Fault.Kind == emulator.Timeout {
+			o.Kind = Timeout
+		}
+	}
+	return o
+}

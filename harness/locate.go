@@ -1,0 +1,149 @@
+package harness
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/emulator"
+	"github.com/kjit-project/kjit/harness/listing"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// Place is where machine code and interpreter part: the first BPF instruction
+// whose code does something else.
+type Place struct {
+	Program bpf.Program
+	Image   *kernelabi.Image
+	PC      int    // the BPF instruction, -1 for the prologue
+	Offset  int    // native instruction to mark, -1 for none
+	How     string // "A is 0 where the interpreter has 66051"
+}
+
+// Print writes the place with the program's and the machine's instructions.
+func (p *Place) Print(w io.Writer) {
+	where := "in the prologue"
+	if p.PC >= 0 {
+		where = fmt.Sprintf("at instruction %d", p.PC)
+	}
+	fmt.Fprintf(w, "  %s: %s\n", where, p.How)
+	listing.SideBySide(w, p.Program, p.Image,
+		func(pc int) bool { return pc == p.PC }, func(off int) bool { return off == p.Offset })
+}
+
+// Locate runs prog on one input, on which r diverges, once more step by step
+// beside the interpreter. Runners without machine code have no place.
+func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
+	imager, ok := r.(Imager)
+	if !ok {
+		return nil, fmt.Errorf("%s runs no machine code", r.Name())
+	}
+	img, err := imager.Image(prog, bpf.Socket)
+	if err != nil {
+		return nil, err
+	}
+	reference, err := traceReference(r.Profile(), prog, input)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := emulator.New(r.Profile(), emulator.WithTrace())
+	if err != nil {
+		return nil, err
+	}
+	defer machine.Close()
+	if err := machine.Load(img); err != nil {
+		return nil, err
+	}
+	steps, result, err := machine.Trace(input)
+	if err != nil {
+		return nil, err
+	}
+	place := &Place{Program: prog, Image: img, Offset: -1}
+	place.find(reference, steps, result)
+	return place, nil
+}
+
+// traceReference returns the interpreter's states before each instruction.
+func traceReference(p *kernelabi.Profile, prog bpf.Program, input kernelabi.Input) ([]bpf.State, error) {
+	m, err := bpf.Compile(prog, bpf.Socket, p.Rules)
+	if err != nil {
+		return nil, err
+	}
+	var states []bpf.State
+	m.Trace(input.Under(p.Semantics), func(s bpf.State) { states = append(states, s) })
+	return states, nil
+}
+
+// find walks both traces. They can be compared where machine code begins a new
+// BPF instruction; instructions without code have no such point.
+func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulator.Result) {
+	starts := map[int]int{} // native offset -> BPF instruction
+	for pc := range p.Program {
+		if p.Image.PCMap[pc] < p.Image.PCMap[pc+1] {
+			starts[p.Image.PCMap[pc]] = pc
+		}
+	}
+	usesX := usesX(p.Program)
+	at := 0 // next reference state
+	p.PC = -1
+	for _, step := range steps {
+		pc, ok := starts[step.Offset]
+		if !ok {
+			continue
+		}
+		for at < len(reference) && p.Image.PCMap[reference[at].PC] == p.Image.PCMap[reference[at].PC+1] {
+			at++
+		}
+		if at == len(reference) {
+			p.How = fmt.Sprintf("the code goes on to instruction %d, the interpreter has returned", pc)
+			return
+		}
+		want := &reference[at]
+		switch {
+		case pc != want.PC:
+			p.How = fmt.Sprintf("the code goes on to instruction %d, the interpreter to %d", pc, want.PC)
+			return
+		case pc > 0 && step.A != want.A:
+			p.How = fmt.Sprintf("A is %#x, the interpreter has %#x", step.A, want.A)
+			return
+		case usesX && step.X != want.X:
+			p.How = fmt.Sprintf("X is %#x, the interpreter has %#x", step.X, want.X)
+			return
+		}
+		p.PC = pc
+		at++
+	}
+	switch f := result.Fault; {
+	case f != nil:
+		p.Offset = f.Offset
+		if p.Offset < 0 && len(steps) > 0 {
+			p.Offset = steps[len(steps)-1].Offset
+		}
+		p.How = f.Error()
+	case result.Broken != 0:
+		p.How = "returns with " + result.Broken.String()
+	default:
+		p.How = fmt.Sprintf("returns %d", result.Value)
+	}
+}
+
+// usesX reports whether any instruction reads or writes X, so that a JIT has to
+// keep it from the start.
+func usesX(prog bpf.Program) bool {
+	for _, ins := range prog {
+		ext, isExt := ins.Extension()
+		switch {
+		case isExt:
+			if ext == bpf.ExtXorX {
+				return true
+			}
+		case bpf.IsCondJump(ins.Code) && ins.JT == ins.JF:
+			// No comparison is needed, so no X either.
+		case ins.Class() == bpf.ClassLdx, ins.Class() == bpf.ClassStx, ins.Class() == bpf.ClassMisc,
+			ins.Class() == bpf.ClassLd && ins.Code&0xe0 == 0x40,
+			(ins.Class() == bpf.ClassAlu || ins.Class() == bpf.ClassJmp) && ins.Code&0x08 != 0 && ins.Code != bpf.Neg:
+			return true
+		}
+	}
+	return false
+}
