@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"syscall"
@@ -97,6 +96,3 @@ func fill(b []byte, v byte) {
 		copy(b[n:], b[:n])
 	}
 }
-
-// filled reports whether every byte is v.
-func filled(b []byte, v byte) bool { return bytes.Count(b, []byte{v}) == len(b) }

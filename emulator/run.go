@@ -220,10 +220,9 @@ func (m *Machine) remaining(addr uint64, size, insns int, rip uint64) (int, bool
 			return n, true
 		}
 	}
-	pte := m.tables.walk(rip)
 	n := 0
 	for at := rip; at < addr+uint64(size); n++ {
-		pte = m.tables.walk(at)
+		pte := m.tables.walk(at)
 		if pte == 0 {
 			return 0, false
 		}

@@ -17,7 +17,8 @@ func inlineEmitter() *Emitter {
 
 // inline is linux310 with the fast path of every packet load in place. What
 // is not wholly in the linear part, or at a negative offset, calls the helper
-// that linux-3.10 calls.
+// that linux-3.10 calls. A program that uses neither X nor M[] needs a frame
+// only there, so that its fast path is all but free of stack operations.
 func inline() table {
 	t := linux310()
 	t.replace(map[uint16]rule{
@@ -26,6 +27,7 @@ func inline() table {
 		bpf.LdBAbs: inlineAbs(byte1), bpf.LdBInd: inlineInd(byte1),
 		bpf.LdxMsh: inlineMsh,
 	})
+	t.passes.frameless = seenData
 	return t
 }
 
@@ -61,19 +63,30 @@ func fetchMsh(c *Compiler, from x86.RM) {
 	c.ShiftImm(x86.Shl, x86.W32, x, 2)
 }
 
-// measure returns the size of a fetch without leaving it in the code.
-func (c *Compiler) measure(f fetch, from x86.RM) int {
+// measure returns the size of what emit emits without leaving it in the code.
+func (c *Compiler) measure(emit func()) int {
 	start := len(c.Buf)
-	f(c, from)
+	emit()
 	size := len(c.Buf) - start
 	c.Buf = c.Buf[:start]
 	return size
 }
 
-const (
-	movSize  = 5 // mov esi, imm32
-	callSize = 5
-)
+const callSize = 5
+
+// slowAt calls the helper for a fixed offset. It makes the frame that the
+// helper relies on where the program has none: the helper's error exit leaves
+// through it as it would through the program's own.
+func (c *Compiler) slowAt(s size, k uint32, behind int) {
+	if c.framed(c.snapshot) {
+		c.loadAt(s, k, behind)
+		return
+	}
+	c.pushFrame()
+	c.Mov(x86.W64, savedX, x86.BX)
+	c.loadAt(s, k, len(x86.Leave)+behind)
+	c.Bare(x86.Leave)
+}
 
 func inlineAbs(s size) rule {
 	return func(c *Compiler, in bpf.Instruction) {
@@ -89,26 +102,27 @@ func inlineMsh(c *Compiler, in bpf.Instruction) {
 
 // inlineAt loads from a fixed offset. The code is
 //
-//	cmp r9d, k+bytes; jge fast; mov esi, k; call helper; jmp done; fast: fetch; done:
+//	cmp r9d, k+bytes; jge fast; call of the helper; jmp done; fast: fetch; done:
 //
 // A load whose end is beyond all signed 32-bit numbers is never in the linear
 // part, and the helper alone is right.
 func (c *Compiler) inlineAt(s size, k uint32) {
 	load := &inlined[s]
 	if int32(k) < 0 || int32(k) > math.MaxInt32-load.bytes {
-		c.loadAt(s, k, 0)
+		c.slowAt(s, k, 0)
 		return
 	}
 	from := x86.At(x86.R8, int32(k))
-	behind := c.measure(load.fetch, from)
+	behind := c.measure(func() { load.fetch(c, from) })
+	slow := c.measure(func() { c.slowAt(s, k, 0) })
 
 	if end := int32(k) + load.bytes; x86.Imm8(end) {
 		c.AluImm8(x86.Cmp, x86.W32, x86.R(x86.R9), int8(end))
 	} else {
 		c.AluImm(x86.Cmp, x86.W32, x86.R(x86.R9), end)
 	}
-	c.JccShort(x86.CondGE, movSize+callSize+shortJump)
-	c.loadAt(s, k, shortJump+behind)
+	c.JccShort(x86.CondGE, int8(slow+shortJump))
+	c.slowAt(s, k, shortJump+behind)
 	c.JmpShort(int8(behind))
 	load.fetch(c, from)
 }
@@ -126,7 +140,7 @@ func inlineInd(s size) rule {
 		c.need(seenData | seenX)
 		load := &inlined[s]
 		from := x86.Indexed(x86.R8, x86.SI, 1, 0)
-		behind := c.measure(load.fetch, from)
+		behind := c.measure(func() { load.fetch(c, from) })
 
 		c.offsetFromX(in.K)
 		inside := x86.CondBE

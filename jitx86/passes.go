@@ -25,6 +25,10 @@ type passes struct {
 	// extraPass: sizes that agree first in the last pass still get the pass
 	// that writes the image. Without it the image stays unwritten.
 	extraPass bool
+
+	// frameless is what a program may need and still have no frame, because
+	// the rules that want one make it for themselves.
+	frameless seen
 }
 
 // converge emits the program until two passes have the same size and once more
@@ -86,7 +90,7 @@ func (c *Compiler) pass(planned int) error {
 	}
 	frame := c.frame()
 	c.cleanup = len(c.Buf) - len("\xc3")
-	if frame != 0 {
+	if c.framed(frame) {
 		c.cleanup -= len("\xc9")
 	}
 	if frame&seenX != 0 {

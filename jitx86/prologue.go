@@ -12,14 +12,12 @@ var savedX = x86.At8(x86.BP, -8)
 // prologue makes the frame and fills the registers that the program needs.
 func (c *Compiler) prologue() {
 	frame := c.snapshot
-	if frame != 0 {
-		c.Push(x86.BP)
-		c.Mov(x86.W64, x86.R(x86.BP), x86.SP)
-		c.AluImm8(x86.Sub, x86.W64, x86.R(x86.SP), frameSize)
-	}
-	// The helpers' error exit restores rbx, so whoever may call one saves it.
-	if frame&(seenX|seenData) != 0 {
-		c.Mov(x86.W64, savedX, x86.BX)
+	if c.framed(frame) {
+		c.pushFrame()
+		// The helpers' error exit restores rbx, so whoever may call one saves it.
+		if frame&(seenX|seenData) != 0 {
+			c.Mov(x86.W64, savedX, x86.BX)
+		}
 	}
 	if frame&seenX != 0 {
 		c.clearX()
@@ -34,6 +32,16 @@ func (c *Compiler) prologue() {
 		c.clearA()
 	}
 }
+
+func (c *Compiler) pushFrame() {
+	c.Push(x86.BP)
+	c.Mov(x86.W64, x86.R(x86.BP), x86.SP)
+	c.AluImm8(x86.Sub, x86.W64, x86.R(x86.SP), frameSize)
+}
+
+// framed reports whether a program with these needs has a frame from entry to
+// return.
+func (c *Compiler) framed(needs seen) bool { return needs&^c.rules.passes.frameless != 0 }
 
 // frame returns what a return has to undo.
 func (c *Compiler) frame() seen {

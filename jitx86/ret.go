@@ -21,7 +21,7 @@ func retK(c *Compiler, in bpf.Instruction) {
 // jump to; without a frame each return stands alone.
 func retA(c *Compiler, _ bpf.Instruction) {
 	switch frame := c.frame(); {
-	case frame == 0:
+	case !c.framed(frame):
 		c.Bare(x86.Ret)
 	case c.pc < len(c.prog)-1:
 		c.jmp(c.cleanup - c.end())
