@@ -358,7 +358,7 @@ func makePieces() map[string]piece {
 			fast.code = code(func(b *x86.Buf) {
 				b.Mov(x86.W32, x86.R(x86.AX), x86.R9)
 				b.Alu(x86.Sub, x86.W32, x86.R(x86.AX), x86.SI)
-				b.AluImm8(x86.Cmp, x86.W32, x86.R(x86.AX), s.bytes-2)
+				b.AluImm8(x86.Cmp, x86.W32, x86.R(x86.AX), s.bytes-1)
 			})
 		} else {
 			fast.code = code(func(b *x86.Buf) { b.Alu(x86.Cmp, x86.W32, x86.R(x86.R9), x86.SI) })

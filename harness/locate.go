@@ -22,6 +22,10 @@ type Place struct {
 
 // Print writes the place with the program's and the machine's instructions.
 func (p *Place) Print(w io.Writer) {
+	if p.Image.Unfilled {
+		fmt.Fprintf(w, "  the kernel used an image that it had allocated and never written: %s\n", p.How)
+		return
+	}
 	where := "in the prologue"
 	if p.PC >= 0 {
 		where = fmt.Sprintf("at instruction %d", p.PC)
@@ -58,7 +62,7 @@ func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := &Place{Program: prog, Image: img, Offset: -1}
+	place := &Place{Program: prog, Image: img, PC: -1, Offset: -1}
 	place.find(reference, steps, result)
 	return place, nil
 }
@@ -78,20 +82,20 @@ func traceReference(p *kernelabi.Profile, prog bpf.Program, input kernelabi.Inpu
 // BPF instruction; instructions without code have no such point.
 func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulator.Result) {
 	starts := map[int]int{} // native offset -> BPF instruction
-	for pc := range p.Program {
-		if p.Image.PCMap[pc] < p.Image.PCMap[pc+1] {
-			starts[p.Image.PCMap[pc]] = pc
+	pcmap := p.Image.PCMap  // empty for an image that was never written
+	for pc := 0; pc+1 < len(pcmap); pc++ {
+		if pcmap[pc] < pcmap[pc+1] {
+			starts[pcmap[pc]] = pc
 		}
 	}
 	usesX := usesX(p.Program)
 	at := 0 // next reference state
-	p.PC = -1
 	for _, step := range steps {
 		pc, ok := starts[step.Offset]
 		if !ok {
 			continue
 		}
-		for at < len(reference) && p.Image.PCMap[reference[at].PC] == p.Image.PCMap[reference[at].PC+1] {
+		for at < len(reference) && pcmap[reference[at].PC] == pcmap[reference[at].PC+1] {
 			at++
 		}
 		if at == len(reference) {
@@ -104,10 +108,10 @@ func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulat
 			p.How = fmt.Sprintf("the code goes on to instruction %d, the interpreter to %d", pc, want.PC)
 			return
 		case pc > 0 && step.A != want.A:
-			p.How = fmt.Sprintf("A is %#x, the interpreter has %#x", step.A, want.A)
+			p.How = fmt.Sprintf("after it A is %#x, the interpreter has %#x", step.A, want.A)
 			return
 		case usesX && step.X != want.X:
-			p.How = fmt.Sprintf("X is %#x, the interpreter has %#x", step.X, want.X)
+			p.How = fmt.Sprintf("after it X is %#x, the interpreter has %#x", step.X, want.X)
 			return
 		}
 		p.PC = pc

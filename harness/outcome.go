@@ -41,6 +41,14 @@ type Outcome struct {
 	ShiftPC  int             // interpreter: first shift by X >= 32, the undefined class; else -1
 }
 
+// Long is String with large values also in hex.
+func (o Outcome) Long() string {
+	if o.Kind == Value && o.Value > 0xffff {
+		return fmt.Sprintf("%s = %#x", o, o.Value)
+	}
+	return o.String()
+}
+
 // String is the outcome in one table cell: "65535", "fault: write to 0x10".
 func (o Outcome) String() string {
 	var s string

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"runtime/debug"
 
 	"github.com/kjit-project/kjit/emulator"
 )
@@ -19,7 +20,7 @@ type finding struct {
 }
 
 func (c *doctorCmd) Run(std streams, global *cli) error {
-	findings := []finding{{Name: "kjit", OK: true, Detail: version()}}
+	findings := []finding{{Name: "kjit", OK: true, Detail: version()}, {Name: "unicorn binding", OK: true, Detail: moduleVersion(unicornModule)}}
 	for _, check := range emulator.SelfTest() {
 		f := finding{Name: "engine: " + check.Name, OK: check.Err == nil, Detail: check.Detail}
 		if check.Err != nil {
@@ -29,7 +30,10 @@ func (c *doctorCmd) Run(std streams, global *cli) error {
 	}
 	findings = append(findings, tcpdumpFinding())
 
-	broken := 0
+	broken, width := 0, 0
+	for _, f := range findings {
+		width = max(width, len(f.Name))
+	}
 	for _, f := range findings {
 		mark := "ok  "
 		if !f.OK {
@@ -42,7 +46,7 @@ func (c *doctorCmd) Run(std streams, global *cli) error {
 			}
 			continue
 		}
-		fmt.Fprintf(std.out, "%s  %-28s %s\n", mark, f.Name, f.Detail)
+		fmt.Fprintf(std.out, "%s  %-*s  %s\n", mark, width, f.Name, f.Detail)
 		if f.Mend != "" && !f.OK {
 			fmt.Fprintf(std.out, "      mend it with: %s\n", f.Mend)
 		}
@@ -63,4 +67,22 @@ func tcpdumpFinding() finding {
 		path = "not installed: only filter expressions need it (apt-get install tcpdump)"
 	}
 	return finding{Name: "tcpdump", OK: true, Detail: path}
+}
+
+// unicornModule is both the binding and the source that the library is built
+// from.
+const unicornModule = "github.com/unicorn-engine/unicorn"
+
+// moduleVersion is the version of a module that this binary was built with.
+func moduleVersion(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown version"
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == path {
+			return dep.Version
+		}
+	}
+	return "unknown version"
 }

@@ -100,6 +100,16 @@ type inputSet struct {
 	Truncated int // packets that their capture cut
 }
 
+// linkType is the one that tcpdump has to compile an expression for.
+func (s *inputSet) linkType() string {
+	if len(s.LinkTypes) == 1 {
+		for lt := range s.LinkTypes {
+			return lt
+		}
+	}
+	return "EN10MB"
+}
+
 // describe is the summary's phrase: "40 packets, EN10MB, 2 of them cut short by the capture".
 func (s *inputSet) describe() string {
 	text := plural(len(s.Inputs), "packet")

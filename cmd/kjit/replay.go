@@ -16,7 +16,7 @@ type replayCmd struct {
 
 	Hex       []string `placeholder:"HEX" sep:"none" help:"A packet in hex (repeatable)."`
 	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run: ${default}."`
-	DLT       string   `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for which tcpdump compiles a filter expression (default ${default})."`
+	DLT       string   `name:"dlt" placeholder:"TYPE" help:"Link type for which tcpdump compiles a filter expression (default: that of the captures, else EN10MB)."`
 	Rows      string   `enum:"auto,all,diverging,none" default:"auto" help:"Which packets get a row: all, diverging, none; auto is all up to 40 packets."`
 	Undefined string   `enum:"report,skip,fail" default:"report" help:"Shifts by X >= 32 that give another value: report them, skip them silently, or fail (${default})."`
 	Limit     int      `default:"5" placeholder:"N" help:"Show at most N divergences in full (default ${default})."`
@@ -38,6 +38,16 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if c.Program == "-" && contains(c.Inputs, "-") {
 		return badInput(fmt.Errorf("program and packets cannot both come from standard input"))
 	}
+	inputs, err := loadInputs(c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std.in, warn)
+	if err != nil {
+		return err
+	}
+	if len(inputs.Inputs) == 0 {
+		return badInput(fmt.Errorf("no packets: name a capture, or corpus:packets, or give --hex"))
+	}
+	if c.DLT == "" {
+		c.DLT = inputs.linkType()
+	}
 	prog, err := loadProgram(ctx, c.Program, c.DLT, std.in)
 	if err != nil {
 		return err
@@ -47,17 +57,10 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if err := acceptedBySome(prog.Program, runners); err != nil {
 		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
 	}
-	inputs, err := loadInputs(c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std.in, warn)
-	if err != nil {
-		return err
-	}
-	if len(inputs.Inputs) == 0 {
-		return badInput(fmt.Errorf("no packets: name a capture, or corpus:packets, or give --hex"))
-	}
 
 	var report replayReport
 	if global.JSON {
-		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: inputs}
+		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: inputs, prog: prog, runners: runners, limit: c.Limit}
 	} else {
 		report = newTextReport(std.out, c, prog, inputs, runners)
 	}
@@ -130,10 +133,14 @@ type replayReport interface {
 	summary([]harness.Tally) error
 }
 
-// jsonReport prints an object per packet and one per runner at the end.
+// jsonReport prints an object per packet, one per divergence that is shown in
+// full, and one per runner at the end.
 type jsonReport struct {
-	enc    *json.Encoder
-	inputs *inputSet
+	enc     *json.Encoder
+	inputs  *inputSet
+	prog    *source
+	runners []harness.Runner
+	limit   int
 }
 
 func (r *jsonReport) row(row *harness.Row) error {
@@ -146,13 +153,45 @@ func (r *jsonReport) row(row *harness.Row) error {
 	for i, name := range row.Runners {
 		cells[name] = cell{row.Want[i], row.Got[i], row.Verdicts[i]}
 	}
-	return r.enc.Encode(struct {
+	err := r.enc.Encode(struct {
 		Type    string          `json:"type"`
 		Packet  int             `json:"packet"`
 		File    string          `json:"file"`
 		Len     uint32          `json:"len"`
 		Runners map[string]cell `json:"runners"`
 	}{"packet", row.Index + 1, r.inputs.Files[row.Index], inputLen(row.Input), cells})
+	for i, v := range row.Verdicts {
+		if err == nil && v == harness.Diverge && r.limit > 0 {
+			r.limit--
+			err = r.divergence(row, i)
+		}
+	}
+	return err
+}
+
+// divergence prints where runner i goes wrong.
+func (r *jsonReport) divergence(row *harness.Row, i int) error {
+	out := struct {
+		Type   string `json:"type"`
+		Packet int    `json:"packet"`
+		Runner string `json:"runner"`
+		PC     *int   `json:"pc,omitempty"`     // the BPF instruction
+		Offset *int   `json:"offset,omitempty"` // in the image
+		How    string `json:"how"`
+	}{Type: "divergence", Packet: row.Index + 1, Runner: row.Runners[i]}
+	place, err := harness.Locate(r.runners[i], r.prog.Program, row.Input)
+	if err != nil {
+		out.How = "no listing: " + err.Error()
+		return r.enc.Encode(out)
+	}
+	out.How = place.How
+	if place.PC >= 0 {
+		out.PC = &place.PC
+	}
+	if place.Offset >= 0 {
+		out.Offset = &place.Offset
+	}
+	return r.enc.Encode(out)
 }
 
 func (r *jsonReport) summary(tallies []harness.Tally) error {

@@ -106,7 +106,7 @@ func (r *textReport) reference(row *harness.Row) string {
 func (r *textReport) story(row *harness.Row, i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "packet %d (%s): %s gives %s, the interpreter %s\n",
-		row.Index+1, r.inputs.Files[row.Index], r.runners[i].Name(), row.Got[i], row.Want[i])
+		row.Index+1, r.inputs.Files[row.Index], row.Runners[i], row.Got[i].Long(), row.Want[i].Long())
 	place, err := harness.Locate(r.runners[i], r.prog.Program, row.Input)
 	if err != nil {
 		fmt.Fprintf(&b, "  (no listing: %v)\n", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"golang.org/x/arch/arm/armasm"
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/kjit-project/kjit/bpf"
@@ -21,28 +22,54 @@ type Native struct {
 	Text   string // GNU syntax, call targets by symbol
 }
 
-// Disassemble returns the instructions of img. A byte that starts no
-// instruction becomes a line of its own, "(bad)".
+// decoder decodes the instruction that code begins with, at address pc.
+type decoder func(code []byte, pc uint64, names symbols) (text string, size int, err error)
+
+// symbols names an address: the symbol and its address, or "" and 0.
+type symbols func(addr uint64) (name string, base uint64)
+
+var decoders = map[kernelabi.Arch]decoder{
+	kernelabi.X86_64: decodeX86,
+	kernelabi.ARMv5:  decodeARM,
+	kernelabi.ARMv7:  decodeARM,
+}
+
+func decodeX86(code []byte, pc uint64, names symbols) (string, int, error) {
+	ins, err := x86asm.Decode(code, 64)
+	if err != nil {
+		return "", 1, err
+	}
+	return x86asm.GNUSyntax(ins, pc, x86asm.SymLookup(names)), ins.Len, nil
+}
+
+func decodeARM(code []byte, _ uint64, _ symbols) (string, int, error) {
+	ins, err := armasm.Decode(code, armasm.ModeARM)
+	if err != nil {
+		return "", 4, err
+	}
+	return armasm.GNUSyntax(ins), ins.Len, nil
+}
+
+// Disassemble returns the instructions of img. What starts no instruction
+// becomes a line of its own, "(bad)".
 func Disassemble(img *kernelabi.Image) []Native {
-	names := symbolNames(img)
+	decode, names := decoders[img.Profile.Arch], symbolNames(img)
 	var out []Native
 	for off := 0; off < len(img.Code); {
-		ins, err := x86asm.Decode(img.Code[off:], 64)
-		n, text := ins.Len, ""
-		if err != nil || n == 0 {
-			n, text = 1, "(bad)"
-		} else {
-			text = x86asm.GNUSyntax(ins, img.Base+uint64(off), names)
+		text, n, err := decode(img.Code[off:], img.Base+uint64(off), names)
+		if err != nil {
+			text = "(bad)"
 		}
+		n = min(n, len(img.Code)-off)
 		out = append(out, Native{off, img.Code[off : off+n], text})
 		off += n
 	}
 	return out
 }
 
-// symbolNames resolves the addresses the profile knows, and the image's own as
+// symbolNames resolves the addresses the profile knows, and the image's own to
 // offsets, so that jumps read as in the listing.
-func symbolNames(img *kernelabi.Image) func(uint64) (string, uint64) {
+func symbolNames(img *kernelabi.Image) symbols {
 	byAddr := map[uint64]string{}
 	for name, addr := range img.Profile.Symbols {
 		// Aliases at one address: the shorter name says as much.
@@ -52,12 +79,9 @@ func symbolNames(img *kernelabi.Image) func(uint64) (string, uint64) {
 	}
 	return func(addr uint64) (string, uint64) {
 		if img.Contains(addr) || addr == img.End() {
-			return "image", img.Base
+			return fmt.Sprintf("%#x", addr-img.Base), addr
 		}
-		if name, ok := byAddr[addr]; ok {
-			return name, addr
-		}
-		return "", 0
+		return byAddr[addr], addr
 	}
 }
 
