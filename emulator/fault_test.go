@@ -152,7 +152,7 @@ func TestFaults(t *testing.T) {
 			b.Bare(x86.Nop + x86.Hlt + x86.Nop)
 		}, Fault{Kind: LostControl, Where: "the processor halted", RIP: base + 2, Offset: 2}, 2},
 		{"a jump into the driver", packet, func(b *x86.Buf) {
-			b.MovImm64(x86.AX, m.driver.enter)
+			b.MovImm64(x86.AX, m.driver.first)
 			b.JmpRM(x86.R(x86.AX))
 		}, Fault{Kind: LostControl, Where: "the code entered the harness, or overwrote its data", Offset: -1}, 2},
 		{"a write to the driver's cursor", packet, func(b *x86.Buf) {

@@ -68,6 +68,7 @@ type Machine struct {
 	driver  *driver
 	control []byte // the driver's control page
 	cpu     []byte // the processor number
+	end     int    // index of the descriptor that ends the window
 
 	arena     uint64 // physical address of the frames for images
 	arenaNext int    // frames of it in use

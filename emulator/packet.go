@@ -156,6 +156,14 @@ type packets struct {
 // reset makes all extents free for the next window.
 func (p *packets) reset() { p.smallUsed, p.largeUsed = 0, 0 }
 
+// skb is the address of packet i's sk_buff, 0 behind the last.
+func (p *packets) skb(i int) uint64 {
+	if i < len(p.slots) {
+		return p.slots[i].skb
+	}
+	return 0
+}
+
 // fits reports whether the extents suffice for one more packet.
 func (p *packets) fits(s *kernelabi.Skb) bool {
 	small, large := 0, 0

@@ -75,8 +75,12 @@ func (m *Machine) descriptor(i int) uint64 {
 
 // aim makes the driver run inputs first to end-1 of the window.
 func (m *Machine) aim(first, end int) {
+	if m.end != end {
+		put64(m.control[ctlDescriptors+m.end*descSize+descSkb:], m.packets.skb(m.end))
+		put64(m.control[ctlDescriptors+end*descSize+descSkb:], 0)
+		m.end = end
+	}
 	put64(m.control[ctlCursor:], m.descriptor(first))
-	put64(m.control[ctlEnd:], m.descriptor(end))
 }
 
 var errEngine = errors.New("the emulator engine does not run")
@@ -123,12 +127,16 @@ func (m *Machine) start(first, end int, results []Result) (next int, intact bool
 		return 0, false, fmt.Errorf("%w: %s", errEngine, m.describe())
 	}
 	// Input bad did not return, or an input broke the driver.
-	bad := next - 1
-	intact = e.Running() && m.cursor() == m.descriptor(bad)
+	bad, running := next-1, e.Running()
+	if running && e.RIP()-m.va.page(pageDriver) < pageSize && e.Reason() != uc.StoppedByDriver && bad > first {
+		// It was the driver that faulted, on its way from one input to the next.
+		bad, running = bad-1, false
+	}
+	intact = running && m.cursor() == m.descriptor(bad)
 	m.collect(first, bad, results)
 	insns, _, exact := e.Unfinished()
 	results[bad] = Result{Insns: insns, Inexact: !exact, Fault: m.classify(bad, m.watch.expired.Load())}
-	if e.Running() {
+	if running {
 		m.correct(&results[bad])
 	} else {
 		results[bad].Fault.Kind = LostControl
@@ -137,9 +145,9 @@ func (m *Machine) start(first, end int, results []Result) (next int, intact bool
 	}
 	m.repair()
 	if !m.known() {
-		return next, intact, m.restartEngine()
+		return bad + 1, intact, m.restartEngine()
 	}
-	return next, intact, m.settle()
+	return bad + 1, intact, m.settle()
 }
 
 // settle makes the engine forget what code may have done to the processor:
@@ -181,9 +189,10 @@ func (m *Machine) repair() {
 	put64(m.control[ctlEntry:], m.image.Base)
 	put64(m.control[ctlStale:], 0)
 	put64(m.control[ctlStaleEnd:], 0)
-	for i := range m.packets.slots {
-		put64(m.control[ctlDescriptors+i*descSize+descSkb:], m.packets.slots[i].skb)
+	for i := range windowSlots + 1 {
+		put64(m.control[ctlDescriptors+i*descSize+descSkb:], m.packets.skb(i))
 	}
+	put64(m.control[ctlDescriptors+m.end*descSize+descSkb:], 0)
 }
 
 // correct subtracts from a faulting input's count what its last block had left

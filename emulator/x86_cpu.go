@@ -162,6 +162,7 @@ func (m *Machine) buildData() error {
 		p.slots = append(p.slots, s)
 		put64(m.control[ctlDescriptors+i*descSize+descSkb:], skb)
 	}
+	m.end = windowSlots
 	if p.small, err = m.extents(pageSmall, smallParts, 1); err != nil {
 		return err
 	}
@@ -299,7 +300,7 @@ func (m *Machine) startEngine() error {
 	}
 	m.initial = [3]uint64{cr0, m.tables.root, cr4}
 	e.SetBudget(m.opts.budget)
-	e.SetDriver(m.va.page(pageDriver), pageSize, m.driver.enter, m.driver.leave)
+	e.SetDriver(m.va.page(pageDriver), pageSize, m.driver.first, m.driver.leave, m.driver.pause)
 	n := 1
 	for i := range m.regions {
 		r := &m.regions[i]

@@ -123,11 +123,12 @@ func (e *Engine) SetMSR(msr, value uint64) error { return e.u.RegWriteX86Msr(msr
 // Save makes the present registers those that every run starts with.
 func (e *Engine) Save() error { return check(C.kuc_save(e.k)) }
 
-// SetDriver tells where the batch driver is: its code, the block that begins
-// an input and the block an input returns to. None of it is counted.
-func (e *Engine) SetDriver(base, size, enter, leave uint64) {
+// SetDriver tells where the batch driver is, none of which is counted: the
+// block that starts the first input, the one that inputs return to and that
+// starts the next, and the one that runs instead of the next.
+func (e *Engine) SetDriver(base, size, first, leave, pause uint64) {
 	e.k.driver, e.k.driver_len = C.uint64_t(base), C.uint64_t(size)
-	e.k.enter, e.k.leave = C.uint64_t(enter), C.uint64_t(leave)
+	e.k.first, e.k.leave, e.k.pause = C.uint64_t(first), C.uint64_t(leave), C.uint64_t(pause)
 }
 
 // SetBudget sets the number of blocks that one input may execute.

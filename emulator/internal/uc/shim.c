@@ -68,20 +68,29 @@ static void on_translated(void *uc, struct block *block, struct block *previous,
 	note_block(user, block->pc, block->insns, block->size);
 }
 
+/* An input starts, if there is one more. */
+static void start_input(struct kuc *k)
+{
+	if ((k->running = k->next < k->limit))
+		k->next++;
+	k->count = k->blocks = 0;
+	k->unknown = 0;
+}
+
 /* The driver's own blocks: they tell where one input ends and the next starts. */
 static void on_driver(struct kuc *k, uint64_t addr)
 {
-	if (addr == k->enter && !k->running && k->next < k->limit) {
-		k->running = 1;
-		k->next++;
-		k->count = k->blocks = 0;
-		k->unknown = 0;
-		k->steps = 0;
-	} else if (addr == k->leave && k->running) {
-		k->running = 0;
+	if (addr == k->leave && k->running) {
 		k->insns[k->next - 1] = k->count;
 		k->inexact[k->next - 1] = (uint8_t)k->unknown;
-	} else if (k->running || addr == k->enter) {
+		start_input(k);
+	} else if (addr == k->first && !k->running && k->next < k->limit) {
+		start_input(k);
+	} else if (addr == k->pause && !k->blocks) {
+		/* What started in leave did not start after all. */
+		k->next -= k->running;
+		k->running = 0;
+	} else if (k->running || addr == k->first) {
 		/* The code under test jumped into the driver, or changed its data. */
 		halt(k, KUC_DRIVER);
 	}

@@ -36,9 +36,11 @@ struct kuc {
 	void *uc;
 	void *clean, *after; /* contexts: restored before every run, read after a fault */
 
-	/* The batch driver: [driver, driver+driver_len), the block that starts an
-	 * input, and the block that a finished input returns to. */
-	uint64_t driver, driver_len, enter, leave;
+	/* The batch driver: [driver, driver+driver_len), and three of its blocks:
+	 * the one that starts the first input, the one that a finished input
+	 * returns to and that starts the next, and the one that runs instead of the
+	 * next input. */
+	uint64_t driver, driver_len, first, leave, pause;
 	struct kuc_region region[KUC_REGIONS]; /* region[0] is the image */
 	uint32_t regions;
 	struct kuc_page page[KUC_PAGES];

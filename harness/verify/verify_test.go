@@ -1,0 +1,237 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// facts are records of every kind, copied from the recorded facts of kernels
+// and tools.
+const facts = "testdata/facts.jsonl"
+
+func readFacts(t *testing.T) [][]byte {
+	t.Helper()
+	data, err := os.ReadFile(facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+}
+
+func newChecker(t *testing.T, kinds ...string) *Checker {
+	t.Helper()
+	c, err := NewChecker(kinds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// checkAll returns the results for some lines.
+func checkAll(t *testing.T, c *Checker, lines ...[]byte) []Result {
+	t.Helper()
+	var results []Result
+	err := c.File("facts", bytes.NewReader(bytes.Join(lines, []byte("\n"))), func(r Result) error {
+		results = append(results, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func TestFacts(t *testing.T) {
+	c := newChecker(t)
+	seen := map[string]bool{}
+	for _, r := range checkAll(t, c, readFacts(t)...) {
+		seen[r.Kind] = true
+		if r.Err != nil {
+			t.Errorf("line %d: %s %s: %v", r.Line, r.Kind, r.Name, r.Err)
+		}
+		if r.Name == "" && r.Kind != "kernel-images" {
+			t.Errorf("line %d: a record of kind %s has no name", r.Line, r.Kind)
+		}
+	}
+	for _, kind := range Kinds() {
+		if !seen[kind] {
+			t.Errorf("%s has no record of kind %s", facts, kind)
+		}
+	}
+}
+
+// alterations make a true fact false, by kind of record.
+var alterations = map[string]func(rec map[string]any) bool{
+	"jit-goldens": func(rec map[string]any) bool {
+		image, ok := rec["image"].(string)
+		if !ok {
+			rec["result"] = map[any]string{"nojit": "einval", "einval": "nojit", "unfilled": "nojit"}[rec["result"]]
+			return true
+		}
+		last := "0"
+		if strings.HasSuffix(image, "0") {
+			last = "1"
+		}
+		rec["image"] = image[:len(image)-1] + last
+		return true
+	},
+	"jit-mutants": func(rec map[string]any) bool {
+		rec["want"] = "0x77777777"
+		return rec["arch"] != "arm" // nothing is known to be wrong with those yet
+	},
+	"text-bpf-image":  replaceText("text", "#", "##"),
+	"text-bpf-asm":    replaceText("out", "0", "1"),
+	"text-tcpdump":    replaceText("d", "ld", "st"),
+	"text-xt-bpf":     replaceText("listed", "0", "1"),
+	"seccomp-checker": flipErrno,
+	"seccomp-opcodes": flipErrno,
+}
+
+func replaceText(field, from, to string) func(map[string]any) bool {
+	return func(rec map[string]any) bool {
+		switch v := rec[field].(type) {
+		case string:
+			rec[field] = strings.Replace(v, from, to, 1)
+			return rec[field] != v
+		case []any:
+			line, _ := v[0].(string)
+			v[0] = strings.Replace(line, from, to, 1)
+			return v[0] != line
+		}
+		return false
+	}
+}
+
+func flipErrno(rec map[string]any) bool {
+	if rec["socket_errno"] == 0.0 {
+		rec["socket_errno"] = 22
+	} else {
+		rec["socket_errno"] = 0
+	}
+	return true
+}
+
+// A fact that is altered must not pass any more.
+func TestAlteredFacts(t *testing.T) {
+	c := newChecker(t)
+	altered := map[string]int{}
+	for n, line := range readFacts(t) {
+		before := checkAll(t, c, line)
+		alter := alterations[before[0].Kind]
+		var rec map[string]any
+		if err := json.Unmarshal(line, &rec); err != nil {
+			t.Fatal(err)
+		}
+		if alter == nil || !alter(rec) {
+			continue
+		}
+		changed, err := json.Marshal(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		altered[before[0].Kind]++
+		failed := false
+		err = c.File("altered", bytes.NewReader(changed), func(r Result) error {
+			failed = failed || r.Err != nil
+			return nil
+		})
+		if !failed && err == nil {
+			t.Errorf("line %d: %s %s passes though it was altered", n+1, before[0].Kind, before[0].Name)
+		}
+	}
+	for kind := range alterations {
+		if altered[kind] == 0 {
+			t.Errorf("no record of kind %s could be altered", kind)
+		}
+	}
+}
+
+// The shared facts, where they are beside this checkout.
+func TestSharedFacts(t *testing.T) {
+	files, _ := filepath.Glob("../../../shared/data/*/*.jsonl")
+	if len(files) == 0 {
+		t.Skip("the recorded facts are not beside this checkout; testdata has some of each kind")
+	}
+	c := newChecker(t)
+	passed, skipped := 0, map[string]int{}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.File(name, f, func(r Result) error {
+			switch {
+			case r.Err != nil:
+				t.Errorf("%s:%d: %s: %v", name, r.Line, r.Name, r.Err)
+			case r.Skip != "":
+				skipped[r.Skip]++
+			default:
+				passed++
+			}
+			return nil
+		})
+		f.Close()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d passed, skipped: %v", passed, skipped)
+	if passed == 0 {
+		t.Error("nothing was checked")
+	}
+}
+
+func TestBadRecords(t *testing.T) {
+	for _, tt := range []struct{ desc, line, reason string }{
+		{"A line that is not JSON is named.", "hello", "facts:1: not a JSON object"},
+		{"A JSON value that is no object is named.", "[1]", "facts:1: not a JSON object"},
+		{"An object that states no known fact is named.", `{"x":1}`, "facts:1: not a record of a known kind"},
+		{"A known record with a field of the wrong type is named.", `{"name":"n","kernel":1,"arch":"x86_64","program":[],"image":null,"result":"ok"}`, "facts:1: "},
+		{"A known record with a number that does not fit is named.", `{"insns":[[65536,0,0,0]],"seccomp_errno":0,"socket_errno":0}`, "facts:1: "},
+		{"A program repeated too often is named.", `{"repeat":[6,0,0,0],"count":1000000000,"seccomp_errno":0,"socket_errno":0}`, "facts:1: count"},
+		{"A mutant for an unknown architecture is named.", `{"name":"n","type":"trap","mutant":"m","arch":"vax","program":[[6,0,0,0]],"packet":"00","want":"0x0","measured":{},"evidence":""}`, "facts:1: "},
+	} {
+		err := newChecker(t).File("facts", strings.NewReader(tt.line), func(Result) error {
+			t.Errorf("%s but it was checked", tt.desc)
+			return nil
+		})
+		var bad *Bad
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s got %v", tt.desc, err)
+		}
+	}
+}
+
+// Bad lines do not keep the good ones from being checked.
+func TestBadLineBetween(t *testing.T) {
+	lines := append([][]byte{[]byte("{")}, readFacts(t)...)
+	n := 0
+	err := newChecker(t).File("facts", bytes.NewReader(bytes.Join(lines, []byte("\n"))), func(Result) error { n++; return nil })
+	if err == nil || n < len(lines)-1 {
+		t.Errorf("%d checks, error %v; want all of the good lines and an error", n, err)
+	}
+}
+
+// FuzzFile: any bytes give results or *Bad errors.
+func FuzzFile(f *testing.F) {
+	data, err := os.ReadFile(facts)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, line := range bytes.Split(data, []byte("\n")) {
+		f.Add(line)
+	}
+	c, err := NewChecker()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c.File("facts", bytes.NewReader(data), func(Result) error { return nil })
+	})
+}
