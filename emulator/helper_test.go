@@ -222,7 +222,7 @@ func TestSkbCopyBits(t *testing.T) {
 			b.Raw(out...)
 		})
 		var inputs []kernelabi.Input
-		for range 3000 {
+		for range 6000 {
 			s := randomSkb(r)
 			if r.IntN(2) == 0 {
 				s.Mark = uint32(r.IntN(2*len(s.Packet)+20) - 20 - s.Headroom)

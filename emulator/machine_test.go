@@ -258,6 +258,28 @@ func TestLargePackets(t *testing.T) {
 	}
 }
 
+// TestNothingIsLeftOver: a packet's page holds nothing of those before it.
+func TestNothingIsLeftOver(t *testing.T) {
+	p := profile(t, "linux-3.10-x86_64")
+	m := newMachine(t, p)
+	image := code(func(b *x86.Buf) { // the byte in front of skb->head
+		b.Load(x86.W64, x86.AX, skbField(p, kernelabi.SkbHead))
+		b.MovZX(x86.AX, x86.W8, x86.At(x86.AX, -1))
+		b.Bare(x86.Ret)
+	})
+	for _, size := range []int{100, 200, 10, 5000, 4097, 4999, 50} {
+		packet := make([]byte, size)
+		fill(packet, 0x55)
+		for _, headroom := range []int{0, 9, 3} {
+			s := kernelabi.NewSkb(packet)
+			s.Headroom = headroom
+			if got := run(t, m, image, s)[0]; got.Value != poisonByte || got.Fault != nil {
+				t.Errorf("%d bytes: %+v (%v), want %#x", size, got, got.Fault, poisonByte)
+			}
+		}
+	}
+}
+
 func TestLargeImage(t *testing.T) {
 	m := newMachine(t, profile(t, "linux-3.10-x86_64"))
 	const n = 300 << 10
@@ -396,7 +418,7 @@ func TestCrampedSymbols(t *testing.T) {
 	} {
 		p := *profile(t, "linux-3.0-x86_64")
 		p.Symbols = symbols
-		p.Base = symbols["sk_load_word"] &^ 0xffffff + 0x5000000
+		p.Base = symbols["sk_load_word"]&^0xffffff + 0x5000000
 		m := newMachine(t, &p)
 		for symbol, size := range map[string]int{"sk_load_word": 4, "sk_load_half": 2, "sk_load_byte": 1} {
 			image := frame(&p, symbol, func(*x86.Buf) {})

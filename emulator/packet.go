@@ -62,12 +62,12 @@ type slot struct {
 	fragsM []byte
 }
 
-// A slot's memory begins with bytes that no one reads, then come the private
-// words of the guest's routines, struct sk_buff and struct net_device.
+// A slot's memory is the private words of the guest's routines, struct sk_buff
+// and struct net_device. The last of the words is not used: fields that a layout
+// does not have are written there.
 const (
-	waste    = 0 // where fields go that a layout does not have
-	hdrStart = 64
-	skbStart = hdrStart + hdrSize
+	skbStart = hdrSize
+	waste    = hdrSize - 8
 )
 
 // fields are offsets in a slot's memory; waste if the layout has no such field.
@@ -132,6 +132,7 @@ func place(layout kernelabi.Layout, start int, fields []field) (size int, err er
 	for _, f := range fields {
 		off, ok := layout[f.name]
 		if !ok {
+			*f.at = waste
 			continue
 		}
 		if off < 0 || off > maxOffset {
@@ -214,7 +215,7 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	}
 
 	m := slot.mem
-	private := (*[hdrSize]byte)(m[hdrStart:])
+	private := (*[hdrSize]byte)(m)
 	put64(private[hdrSize+hdrFrags:], slot.frags)
 	put64(private[hdrSize+hdrLen:], uint64(len(s.Packet)))
 	put64(private[hdrSize+hdrData:], data)
@@ -223,7 +224,7 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	put64(private[hdrSize+hdrMac:], data+uint64(s.MacHeader))
 	put64(private[hdrSize+hdrNetwork:], data+uint64(s.NetworkHeader))
 
-	// Fields that the layout does not have are written too, to the waste bytes.
+	// Fields that the layout does not have are written too, to the waste word.
 	put32(m[f.skbLen:], uint32(len(s.Packet)))
 	put32(m[f.dataLen:], uint32(len(s.Packet)-s.Headlen))
 	put64(m[f.data:], data)

@@ -63,7 +63,6 @@ func (m *Machine) fill(inputs []kernelabi.Input) (int, error) {
 			return i, nil
 		}
 		m.packets.write(i, skb)
-		put32(m.control[ctlDescriptors+i*descSize+descBroken:], 0)
 	}
 	return n, nil
 }
@@ -173,12 +172,15 @@ func (m *Machine) known() bool {
 func (m *Machine) collect(first, end int, results []Result) {
 	counts, inexact := m.engine.Counts(), m.engine.Inexact()
 	for i := first; i < end; i++ {
-		d := m.control[ctlDescriptors+i*descSize:][:descSize]
-		results[i] = Result{
-			Value:   binary.LittleEndian.Uint32(d[descValue:]),
-			Broken:  Broken(binary.LittleEndian.Uint32(d[descBroken:])),
-			Insns:   counts[i],
-			Inexact: inexact[i] != 0,
+		d := m.control[ctlDescriptors+i*descSize:][:descSize:descSize]
+		r := &results[i]
+		r.Value = binary.LittleEndian.Uint32(d[descValue:])
+		r.Fault = nil
+		r.Broken = Broken(binary.LittleEndian.Uint32(d[descBroken:]))
+		r.Inexact = inexact[i] != 0
+		r.Insns = counts[i]
+		if r.Broken != 0 {
+			put32(d[descBroken:], 0)
 		}
 	}
 }
@@ -191,6 +193,7 @@ func (m *Machine) repair() {
 	put64(m.control[ctlStaleEnd:], 0)
 	for i := range windowSlots + 1 {
 		put64(m.control[ctlDescriptors+i*descSize+descSkb:], m.packets.skb(i))
+		put32(m.control[ctlDescriptors+i*descSize+descBroken:], 0)
 	}
 	put64(m.control[ctlDescriptors+m.end*descSize+descSkb:], 0)
 }

@@ -180,11 +180,8 @@ func (m *Machine) extents(page, n, pages int) ([]extent, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Large extents are mostly unused: their pages stay untouched.
+		// Most are never used: their pages stay untouched.
 		out[i] = extent{va: va, mem: mem, low: len(mem), slot: -1}
-		if pages == 1 {
-			fill(mem, poisonByte)
-		}
 	}
 	return out, nil
 }

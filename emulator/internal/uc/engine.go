@@ -48,7 +48,7 @@ type Engine struct {
 	tables []unsafe.Pointer
 }
 
-// Version returns the version of the library, "2.1.4" as {2, 1}.
+// Version returns the API version of the library; 2.1.4 has 2, 1.
 func Version() (major, minor int) { return unicorn.Version() }
 
 // New makes an engine. Registers are to be set next, then Save called; hooks
@@ -113,9 +113,6 @@ func (e *Engine) Close() {
 
 // SetReg writes a register.
 func (e *Engine) SetReg(reg int, value uint64) error { return e.u.RegWrite(reg, value) }
-
-// Reg reads a register.
-func (e *Engine) Reg(reg int) (uint64, error) { return e.u.RegRead(reg) }
 
 // SetMSR writes an x86 model-specific register.
 func (e *Engine) SetMSR(msr, value uint64) error { return e.u.RegWriteX86Msr(msr, value) }
