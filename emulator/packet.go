@@ -3,6 +3,7 @@ package emulator
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/kjit-project/kjit/kernelabi"
 )
@@ -167,6 +168,9 @@ func (p *packets) skb(i int) uint64 {
 
 // fits reports whether the extents suffice for one more packet.
 func (p *packets) fits(s *kernelabi.Skb) bool {
+	if len(s.Frags) == 0 && s.Headroom+s.Headlen <= pageSize {
+		return p.smallUsed < len(p.small)
+	}
 	small, large := 0, 0
 	count := func(n int) {
 		if n > pageSize {
@@ -214,54 +218,64 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 		put64(slot.fragsM[n*fragEntry+8:], uint64(size))
 	}
 
-	m := slot.mem
-	private := (*[hdrSize]byte)(m)
-	put64(private[hdrSize+hdrFrags:], slot.frags)
-	put64(private[hdrSize+hdrLen:], uint64(len(s.Packet)))
-	put64(private[hdrSize+hdrData:], data)
-	put64(private[hdrSize+hdrTail:], tail)
-	put64(private[hdrSize+hdrHead:], head)
-	put64(private[hdrSize+hdrMac:], data+uint64(s.MacHeader))
-	put64(private[hdrSize+hdrNetwork:], data+uint64(s.NetworkHeader))
+	m := slotMem{unsafe.Pointer(unsafe.SliceData(slot.mem))}
+	m.put64(hdrSize+hdrFrags, slot.frags)
+	m.put64(hdrSize+hdrLen, uint64(len(s.Packet)))
+	m.put64(hdrSize+hdrData, data)
+	m.put64(hdrSize+hdrTail, tail)
+	m.put64(hdrSize+hdrHead, head)
+	m.put64(hdrSize+hdrMac, data+uint64(s.MacHeader))
+	m.put64(hdrSize+hdrNetwork, data+uint64(s.NetworkHeader))
 
 	// Fields that the layout does not have are written too, to the waste word.
-	put32(m[f.skbLen:], uint32(len(s.Packet)))
-	put32(m[f.dataLen:], uint32(len(s.Packet)-s.Headlen))
-	put64(m[f.data:], data)
-	put64(m[f.head:], head)
-	put32(m[f.tail:], uint32(s.Headroom+s.Headlen))
-	put32(m[f.end:], uint32(s.Headroom+s.Headlen))
-	put16(m[f.protocol:], s.Protocol<<8|s.Protocol>>8)
-	m[f.pktType] = poisonByte&^7 | s.PktType&7
-	put32(m[f.mark:], s.Mark)
-	put32(m[f.rxhash:], s.Rxhash)
-	put16(m[f.queue:], s.Queue)
-	put16(m[f.vlanTCI:], s.VlanField(p.sem))
+	m.put32(f.skbLen, uint32(len(s.Packet)))
+	m.put32(f.dataLen, uint32(len(s.Packet)-s.Headlen))
+	m.put64(f.data, data)
+	m.put64(f.head, head)
+	m.put32(f.tail, uint32(s.Headroom+s.Headlen))
+	m.put32(f.end, uint32(s.Headroom+s.Headlen))
+	m.put16(f.protocol, s.Protocol<<8|s.Protocol>>8)
+	m.put8(f.pktType, poisonByte&^7|s.PktType&7)
+	m.put32(f.mark, s.Mark)
+	m.put32(f.rxhash, s.Rxhash)
+	m.put16(f.queue, s.Queue)
+	m.put16(f.vlanTCI, s.VlanField(p.sem))
 	if f.vlanProto != waste {
-		put16(m[f.vlanProto:], s.VlanProto<<8|s.VlanProto>>8)
+		m.put16(f.vlanProto, s.VlanProto<<8|s.VlanProto>>8)
 	}
 	if f.vlanPresent != waste {
-		m[f.vlanPresent] = poisonByte &^ 1
+		bits := byte(poisonByte &^ 1)
 		if _, present := s.VlanTag(p.sem); present {
-			m[f.vlanPresent] |= 1
+			bits |= 1
 		}
+		m.put8(f.vlanPresent, bits)
 	}
 	mac, network := s.Headroom+s.MacHeader, s.Headroom+s.NetworkHeader
 	if f.wideHeaders {
-		put32(m[f.mac:], uint32(mac))
-		put32(m[f.network:], uint32(network))
+		m.put32(f.mac, uint32(mac))
+		m.put32(f.network, uint32(network))
 	} else {
-		put16(m[f.mac:], uint16(mac))
-		put16(m[f.network:], uint16(network))
+		m.put16(f.mac, uint16(mac))
+		m.put16(f.network, uint16(network))
 	}
 	dev := slot.dev
 	if s.NoDevice {
 		dev = 0
 	}
-	put64(m[f.device:], dev)
-	put32(m[f.ifindex:], s.Ifindex)
-	put16(m[f.devType:], s.DevType)
+	m.put64(f.device, dev)
+	m.put32(f.ifindex, s.Ifindex)
+	m.put16(f.devType, s.DevType)
 }
+
+// slotMem is a slot's memory for stores at the offsets of fields, all of which
+// newFields has seen to be inside. Every packet takes some 25 of them, and the
+// bounds checks of a slice would double their cost.
+type slotMem struct{ p unsafe.Pointer }
+
+func (m slotMem) put8(off int, v uint8)   { *(*uint8)(unsafe.Add(m.p, off)) = v }
+func (m slotMem) put16(off int, v uint16) { put16((*[2]byte)(unsafe.Add(m.p, off))[:], v) }
+func (m slotMem) put32(off int, v uint32) { put32((*[4]byte)(unsafe.Add(m.p, off))[:], v) }
+func (m slotMem) put64(off int, v uint64) { put64((*[8]byte)(unsafe.Add(m.p, off))[:], v) }
 
 // put16, put32 and put64 store into guest memory.
 func put16(b []byte, v uint16) { binary.LittleEndian.PutUint16(b, v) }

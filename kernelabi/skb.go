@@ -140,6 +140,16 @@ func (e *SkbError) Error() string {
 
 // Check returns a *SkbError when s is no packet that a kernel could have.
 func (s *Skb) Check() error {
+	// Nearly all packets are linear and without headroom, and millions of them
+	// are checked.
+	if s.Headlen == len(s.Packet) && len(s.Packet) <= MaxPacket && len(s.Frags) == 0 && s.Headroom == 0 &&
+		uint(s.MacHeader) <= MaxHeader && uint(s.NetworkHeader) <= MaxHeader && s.PktType <= 7 {
+		return nil
+	}
+	return s.check()
+}
+
+func (s *Skb) check() error {
 	bad := func(field, format string, args ...any) error {
 		return &SkbError{Field: field, Offset: -1, Reason: fmt.Sprintf(format, args...)}
 	}
