@@ -39,6 +39,7 @@ func exitCode(err error) int {
 	var (
 		coded *codedError
 		text  *bpftext.Error
+		form  *bpftext.FormatError
 		check *bpf.CheckError
 		pcap  *capture.Error
 		path  *fs.PathError
@@ -48,7 +49,7 @@ func exitCode(err error) int {
 		return coded.code
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &text), errors.As(err, &check), errors.As(err, &pcap), errors.As(err, &path):
+	case errors.As(err, &text), errors.As(err, &form), errors.As(err, &check), errors.As(err, &pcap), errors.As(err, &path):
 		return exitBadInput
 	}
 	return exitEnvironment

@@ -36,6 +36,9 @@ var decoders = map[kernelabi.Arch]decoder{
 
 func decodeX86(code []byte, pc uint64, names symbols) (string, int, error) {
 	ins, err := x86asm.Decode(code, 64)
+	if err == nil && ins.Op == 0 {
+		err = x86asm.ErrTruncated // it takes a cut instruction for prefixes
+	}
 	if err != nil {
 		return "", 1, err
 	}
