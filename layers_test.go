@@ -20,6 +20,7 @@ var layers = map[string][]string{
 	"kernelabi":    {"bpf", "seccompdata"},
 	"internal/x86": {"std"},
 	"internal/arm": {"std"},
+	"internal/jit": {"bpf", "kernelabi"},
 	"jitx86":       {"bpf", "kernelabi", "internal"},
 	"jitarm":       {"bpf", "kernelabi", "internal"},
 	"emulator":     {"kernelabi", "seccompdata", "internal"},

@@ -83,7 +83,7 @@ func rshK(c *Compiler, in bpf.Instruction) {
 
 func (c *Compiler) shiftK(by arm.Shift, k uint32) {
 	if k > 31 {
-		c.decline(ReasonShift)
+		c.Decline(ReasonShift)
 		return
 	}
 	c.Mov(arm.AL, a, arm.Shifted(a, by, uint8(k)))

@@ -3,12 +3,12 @@ package jitarm
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/internal/jit/jittest"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
@@ -26,62 +26,23 @@ func TestErrors(t *testing.T) {
 	}
 	far = append(far, ret)
 	ext := func(e bpf.Extension) bpf.Instruction { return bpf.Instruction{Code: bpf.LdWAbs, K: e.K()} }
-	tests := []struct {
-		desc    string
-		prog    bpf.Program
-		kind    bpf.Kind
-		profile *kernelabi.Profile
-		refused bool
-		want    string
-	}{
-		{"a program of no instructions", nil, bpf.Socket, bare, false, "0 instructions"},
-		{"a program that is too long", make(bpf.Program, 4097), bpf.Socket, bare, false, "4097 instructions"},
-		{"a program whose end can be passed", bpf.Program{{Code: bpf.LdLen}}, bpf.Socket, bare, false,
-			"instruction 0: the last instruction does not return"},
-		{"a jump out of the program", bpf.Program{{Code: bpf.Ja, K: 1}, ret}, bpf.Socket, bare, false,
-			"instruction 0: jumps out"},
-		{"a jump that wraps", bpf.Program{{Code: bpf.Ja, K: 0xffffffff}, ret}, bpf.Socket, bare, false,
-			"instruction 0: jumps out"},
-		{"a conditional jump out of the program", bpf.Program{{Code: bpf.JeqK, JF: 1}, ret}, bpf.Socket, bare, false,
-			"instruction 0: jumps out"},
-		{"a cell that does not exist", bpf.Program{{Code: bpf.St, K: 16}, ret}, bpf.Socket, bare, false, "M[16]"},
-		{"a load behind the data of a system call", bpf.Program{{Code: bpf.LdWAbs, K: 64}, ret}, bpf.Seccomp, bare, false,
-			"instruction 0: loads at 64"},
-		{"a field that the layout lacks", bpf.Program{ext(bpf.ExtMark), ret}, bpf.Socket, bare, false,
-			"instruction 0: the layout has no sk_buff.mark: add it with --layout sk_buff.mark=OFFSET"},
+	jittest.TestErrors(t, mustEmitter(t, "linux-4.5-arm").NewCompiler(), bare, []jittest.ErrorCase{
 		{"a symbol that the profile lacks", bpf.Program{{Code: bpf.LdHAbs, K: 12}, ret}, bpf.Socket, bare, false,
 			"instruction 0: profile bare has no symbol jit_get_skb_h: add it with --symbol"},
 		{"a helper beyond 32 bits", bpf.Program{{Code: bpf.LdHAbs, K: 12}, ret}, bpf.Socket,
-			bare.WithSymbols(map[string]uint64{"jit_get_skb_h": 1 << 32}), false, "jit_get_skb_h at 0x100000000"},
+			bare.WithSymbols(map[string]uint64{"jit_get_skb_h": 1 << 32}), false, "jit_get_skb_h at 0x100000000: want an address up to 0xffffffff"},
 		{"a field at an offset that no load has", bpf.Program{{Code: bpf.LdLen}, ret}, bpf.Socket,
 			bare.WithLayout(map[string]int{"len": 4096}), false, "sk_buff.len at offset 4096"},
 		{"a kernel stack of no size", bpf.Program{ext(bpf.ExtCPU), ret}, bpf.Socket, bare, false,
 			"instruction 0: profile bare has kernel stacks of 0 bytes"},
 		{"another architecture", bpf.Program{ret}, bpf.Socket,
 			&kernelabi.Profile{Name: "x86", Arch: kernelabi.X86_64}, false, "profile x86 is for x86_64"},
-		{"an ancillary load without a rule", bpf.Program{ext(bpf.ExtNlattr), ret}, bpf.Socket, bare, true,
-			"instruction 0: no rule for nla"},
-		{"an unknown opcode", bpf.Program{{Code: 0xff}, ret}, bpf.Socket, bare, true, "instruction 0: no rule for opcode 0xff"},
-		{"an opcode above a byte", bpf.Program{{Code: 0x1234}, ret}, bpf.Socket, bare, true, "no rule for opcode 0x1234"},
 		{"the opcode that kernels rewrite seccomp's load to", bpf.Program{{Code: 0x21}, ret}, bpf.Seccomp, bare, true,
 			"no rule for opcode 0x21"},
-		{"a refusal behind a missing field: the kernel's answer comes first", bpf.Program{
-			ext(bpf.ExtMark), ext(bpf.ExtRandom), ret}, bpf.Socket, bare, true, "instruction 1: no rule for rand"},
 		{"a shift by more than 31", bpf.Program{{Code: bpf.LshK, K: 32}, ret}, bpf.Socket, bare, true,
 			"instruction 0: shift by more than 31"},
 		{"a constant more than 4 KiB in front of its literal", far, bpf.Socket, &v5, true, "instruction 0: the literal pool"},
-	}
-	e := mustEmitter(t, "linux-4.5-arm")
-	for _, test := range tests {
-		image, err := e.Compile(test.prog, test.kind, test.profile)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, %v; want error %q", test.desc, image, err, test.want)
-		}
-		var refusal *kernelabi.Refusal
-		if errors.As(err, &refusal) != test.refused {
-			t.Errorf("%s: %v is a refusal: %v, want %v", test.desc, err, !test.refused, test.refused)
-		}
-	}
+	})
 	if _, err := mustEmitter(t, "linux-3.12-arm").Compile(bpf.Program{{Code: bpf.RetK}}, bpf.Seccomp, bare); err == nil ||
 		!strings.Contains(err.Error(), ReasonNoSeccomp) {
 		t.Errorf("a seccomp filter on 3.12 gave error %v", err)
@@ -89,19 +50,12 @@ func TestErrors(t *testing.T) {
 }
 
 func TestByName(t *testing.T) {
-	for _, e := range Emitters() {
-		if got, err := ByName(e.Name); got != e || err != nil {
-			t.Errorf("ByName(%q) = %v, %v", e.Name, got, err)
+	jittest.TestByName(t, Emitters(), ByName, func(e *Emitter) string {
+		if e.Fault == nil {
+			return ""
 		}
-		if e.Fault != nil {
-			if _, err := ByName(e.Fault.Base); err != nil {
-				t.Errorf("%s is made of an emitter that does not exist: %v", e.Name, err)
-			}
-		}
-	}
-	if _, err := ByName("linux-2.6"); err == nil || !strings.Contains(err.Error(), "linux-4.5-arm") {
-		t.Errorf("an unknown emitter gave %v, want an error that lists those there are", err)
-	}
+		return e.Fault.Base
+	})
 }
 
 // words are little-endian words as bytes.
@@ -156,17 +110,9 @@ func TestSeccomp2013(t *testing.T) {
 		if before, after := size(merged, fast), size(called, fast); after != before+24 {
 			t.Errorf("%s: a filter of two loads is %d bytes with calls, %d without: want 24 more", variants[v].name, after, before)
 		}
-		found := false
-		for _, r := range readRecords[kernelabi.JITRecord](t, goldens) {
-			if r.Name == "sec_slow" && r.Arch == variants[v].arch {
-				found = true
-				if got := size(called, r.Program); got != 772 {
-					t.Errorf("%s: sec_slow is %d bytes with calls, want 772", variants[v].name, got)
-				}
-			}
-		}
-		if !found {
-			t.Errorf("no record of sec_slow for %s", variants[v].name)
+		slow := jittest.Record(t, goldens, "sec_slow", variants[v].arch)
+		if got := size(called, slow.Program); got != 772 {
+			t.Errorf("%s: sec_slow is %d bytes with calls, want 772", variants[v].name, got)
 		}
 	}
 	p := profilesFor(called)[2]
@@ -182,12 +128,12 @@ func TestSeccomp2013(t *testing.T) {
 // ARMv5TE. What is behind the epilogue is the literal pool.
 func TestV5Instructions(t *testing.T) {
 	programs := map[bpf.Kind][]bpf.Program{}
-	for _, r := range readRecords[kernelabi.JITRecord](t, goldens) {
+	for _, r := range jittest.Records[kernelabi.JITRecord](t, goldens) {
 		programs[r.Kind] = append(programs[r.Kind], r.Program)
 	}
-	for rng, n := seeded(t), rounds(2000); n > 0; n-- {
+	for rng, n := jittest.Seeded(t), jittest.Rounds(2000); n > 0; n-- {
 		for _, kind := range []bpf.Kind{bpf.Socket, bpf.Seccomp} {
-			programs[kind] = append(programs[kind], randomProgram(rng, kind))
+			programs[kind] = append(programs[kind], jittest.RandomProgram(rng, kind, randomExts))
 		}
 	}
 	found := map[string]int{}
@@ -247,7 +193,7 @@ func TestFarFields(t *testing.T) {
 			bpf.ExtProtocol: 0x86dd, bpf.ExtQueue: 0x1234, bpf.ExtVlanTCI: 0x2123, bpf.ExtVlanPr: 0,
 		} {
 			prog := bpf.Program{{Code: bpf.LdWAbs, K: ext.K()}, {Code: bpf.RetA}}
-			if got, err := run(t, e, p, prog, skb); got != (outcome{Value: want}) {
+			if got, err := run(t, e, p, prog, skb); got != (jittest.Outcome{Value: want}) {
 				t.Errorf("%s on %s: %+v (%v), want %#x", ext, p.Name, got, err, want)
 			}
 		}
@@ -276,7 +222,7 @@ func TestLongPrograms(t *testing.T) {
 	skb := &kernelabi.Skb{Packet: []byte{}}
 	e := mustEmitter(t, "kjit-arm")
 	for _, p := range profilesFor(e) {
-		want := outcome{Value: reference(t, prog, skb, p).Value}
+		want := jittest.Outcome{Value: jittest.Reference(t, prog, skb, p).Value}
 		if got, err := run(t, e, p, prog, skb); got != want {
 			t.Errorf("%s: %+v (%v), want %+v", p.Name, got, err, want)
 		}
@@ -298,60 +244,22 @@ func TestInPlace(t *testing.T) {
 }
 
 func TestCompilerDoesNotAllocate(t *testing.T) {
-	records := readRecords[kernelabi.JITRecord](t, goldens)
+	records := jittest.Records[kernelabi.JITRecord](t, goldens)
 	for _, e := range Emitters() {
 		c := e.NewCompiler()
 		for _, p := range profilesFor(e) {
-			var compiled []kernelabi.JITRecord // refusals do allocate
-			for _, r := range records {
-				if _, err := c.Compile(r.Program, r.Kind, p); err == nil {
-					compiled = append(compiled, r)
-				}
-			}
-			if len(compiled) < 50 {
-				t.Errorf("%s on %s compiled %d programs only", e.Name, p.Name, len(compiled))
-			}
-			allocs := testing.AllocsPerRun(5, func() {
-				for _, r := range compiled {
-					if _, err := c.Compile(r.Program, r.Kind, p); err != nil {
-						t.Fatal(err)
-					}
-				}
-			})
-			if allocs != 0 {
-				t.Errorf("%s on %s: %v allocations for %d programs, want 0", e.Name, p.Name, allocs, len(compiled))
-			}
+			jittest.TestAllocations(t, e.Name, c, records, p, 50)
 		}
 	}
 }
 
-// BenchmarkCompile reports the time per BPF instruction, both passes together,
-// for a program of 1000 instructions.
+// BenchmarkCompile compiles a program of 1000 instructions.
 func BenchmarkCompile(b *testing.B) {
-	var long bpf.Program
-	for len(long) < 999 {
-		long = append(long,
-			bpf.Instruction{Code: bpf.LdHAbs, K: 12}, bpf.Instruction{Code: bpf.JeqK, JF: 3, K: 0x800},
-			bpf.Instruction{Code: bpf.LdxMsh, K: 14}, bpf.Instruction{Code: bpf.LdWInd, K: 16},
-			bpf.Instruction{Code: bpf.AndK, K: 0xffffff00}, bpf.Instruction{Code: bpf.AddX},
-			bpf.Instruction{Code: bpf.St, K: 3}, bpf.Instruction{Code: bpf.JgtX, JT: 1}, bpf.Instruction{Code: bpf.Txa})
-	}
-	long = append(long, bpf.Instruction{Code: bpf.RetA})
 	for _, name := range []string{"linux-3.12-arm", "linux-4.5-arm", "kjit-arm"} {
 		e := mustEmitter(b, name)
 		for _, p := range profilesFor(e) {
 			b.Run(p.Name, func(b *testing.B) {
-				c := e.NewCompiler()
-				if _, err := c.Compile(long, bpf.Socket, p); err != nil {
-					b.Skip(err)
-				}
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := c.Compile(long, bpf.Socket, p); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(long)), "ns/insn")
+				jittest.Benchmark(b, e.NewCompiler(), jittest.LongProgram(), p)
 			})
 		}
 	}

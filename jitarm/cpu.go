@@ -90,7 +90,7 @@ func byHalves(c *Compiler, rd arm.Reg, v uint32) {
 func fromPool(c *Compiler, rd arm.Reg, v uint32) {
 	disp := c.literal(v)
 	if disp > maxOffset {
-		c.decline(ReasonPool)
+		c.Decline(ReasonPool)
 	}
 	c.Ldr(arm.AL, rd, arm.At(arm.PC, int32(disp)))
 }

@@ -20,10 +20,10 @@
 package jitarm
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/internal/jit"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
@@ -34,17 +34,15 @@ type Emitter struct {
 	Summary string // one line for lists
 	Fault   *Fault // the fault that it has on purpose, nil if none
 
-	rules  table
-	origin string
+	rules table
 }
+
+// String returns the name.
+func (e *Emitter) String() string { return e.Name }
 
 // Fault is a fault that kernels shipped, put into an emitter that does not have
 // it otherwise.
-type Fault struct {
-	Base     string // the emitter it was put into
-	Versions string // the releases that had it
-	Fixed    string // the first fixed release and its commit, as far as known
-}
+type Fault = jit.Fault
 
 // emitters lists all in the order of [Emitters].
 var emitters = []*Emitter{
@@ -66,27 +64,12 @@ var emitters = []*Emitter{
 	rsh0(),
 }
 
-func init() {
-	for _, e := range emitters {
-		e.origin = "jitarm " + e.Name
-	}
-}
-
 // Emitters lists the emitters: the kernels', the corrected one, the reconstructed
 // one, and the mutants (those with a Fault).
 func Emitters() []*Emitter { return slices.Clone(emitters) }
 
 // ByName returns an emitter, or an error that lists them.
-func ByName(name string) (*Emitter, error) {
-	names := make([]string, len(emitters))
-	for i, e := range emitters {
-		if e.Name == name {
-			return e, nil
-		}
-		names[i] = e.Name
-	}
-	return nil, fmt.Errorf("no ARM emitter %q: there are %q", name, names)
-}
+func ByName(name string) (*Emitter, error) { return jit.ByName("ARM", emitters, name) }
 
 // Compile compiles a program for the kernel of a profile: its architecture and
 // features, layout and symbols. The program is as its user wrote it and taken
@@ -99,4 +82,10 @@ func (e *Emitter) Compile(prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile)
 }
 
 // NewCompiler returns a compiler that reuses its buffers.
-func (e *Emitter) NewCompiler() *Compiler { return &Compiler{emitter: e, rules: &e.rules} }
+func (e *Emitter) NewCompiler() *Compiler {
+	return &Compiler{
+		Job:     jit.NewJob("jitarm "+e.Name, symbolNames[:]),
+		emitter: e,
+		rules:   &e.rules,
+	}
+}

@@ -22,7 +22,7 @@ func (c *Compiler) branchBefore(cond arm.Cond, pc, bytes int) {
 	c.B(cond, int32(disp))
 }
 
-func ja(c *Compiler, in bpf.Instruction) { c.branch(arm.AL, c.pc+1+int(in.K)) }
+func ja(c *Compiler, in bpf.Instruction) { c.branch(arm.AL, c.PC+1+int(in.K)) }
 
 // A compareRule emits the comparison of a conditional jump.
 type compareRule func(c *Compiler, k uint32)
@@ -31,10 +31,10 @@ func condJump(compare compareRule, cond arm.Cond) rule {
 	return func(c *Compiler, in bpf.Instruction) {
 		compare(c, in.K)
 		if in.JT != 0 {
-			c.branch(cond, c.pc+1+int(in.JT))
+			c.branch(cond, c.PC+1+int(in.JT))
 		}
 		if in.JF != 0 {
-			c.branch(cond.Not(), c.pc+1+int(in.JF))
+			c.branch(cond.Not(), c.PC+1+int(in.JF))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package jitarm
 import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
+	"github.com/kjit-project/kjit/internal/jit"
 )
 
 func kjitEmitter() *Emitter {
@@ -19,7 +20,7 @@ func kjitEmitter() *Emitter {
 // stack is aligned at calls. Loads compare no more than they have to.
 func kjit() table {
 	t := linux45()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.LshK: lshKMod32, bpf.LshX: shiftXMod32(arm.LSL),
 		bpf.RshK: rshKMod32, bpf.RshX: shiftXMod32(arm.LSR),
 		bpf.LdWAbs: loadAt(word), bpf.LdHAbs: loadAt(half), bpf.LdBAbs: loadAt(byte1),
@@ -63,7 +64,7 @@ func loadAt(s size) rule {
 
 // halfAnywhere loads a 16-bit field by a register where the offset does not fit
 // into the instruction.
-func halfAnywhere(c *Compiler, rd arm.Reg, f field) {
+func halfAnywhere(c *Compiler, rd arm.Reg, f jit.Field) {
 	const most = 0xff
 	off := c.offset(f)
 	if off <= most {

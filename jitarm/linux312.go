@@ -3,6 +3,7 @@ package jitarm
 import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
+	"github.com/kjit-project/kjit/internal/jit"
 )
 
 func linux312Emitter() *Emitter {
@@ -16,7 +17,7 @@ func linux312Emitter() *Emitter {
 // linux312 is the table of Linux 3.12.9, arch/arm/net/bpf_jit_32.c.
 func linux312() table {
 	t := linux45()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.ModK: nil, bpf.ModX: nil,
 		bpf.DivK:   divKByReciprocal,
 		bpf.RshK:   rshKAlways,
@@ -24,7 +25,7 @@ func linux312() table {
 		bpf.LdHAbs: unlessNegative(loadAbs(half, inLinearUnsigned)), bpf.LdHInd: loadIndUnmarked(half, inLinearUnsigned),
 		bpf.LdBAbs: unlessNegative(loadAbs(byte1, inLinearUnsigned)), bpf.LdBInd: loadIndUnmarked(byte1, inLinearUnsigned),
 	})
-	t.replaceExts(map[bpf.Extension]rule{
+	t.ReplaceExts(map[bpf.Extension]rule{
 		bpf.ExtPktType: nil, bpf.ExtHatype: nil, bpf.ExtPayOffset: nil,
 		bpf.ExtVlanTCI: extVlanMasked(0xfff),
 		bpf.ExtVlanPr:  extVlanMasked(vlanTagPresent),
@@ -52,7 +53,7 @@ func rshKAlways(c *Compiler, in bpf.Instruction) { c.shiftK(arm.LSR, in.K) }
 // extVlanMasked returns bits of vlan_tci in their place.
 func extVlanMasked(mask uint32) rule {
 	return func(c *Compiler, _ bpf.Instruction) {
-		c.rules.loadHalf(c, a, fieldVlanTCI)
+		c.rules.loadHalf(c, a, jit.VlanTCI)
 		c.Alu(arm.AL, arm.And, a, a, c.operand(mask))
 	}
 }

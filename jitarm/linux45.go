@@ -3,6 +3,7 @@ package jitarm
 import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
+	"github.com/kjit-project/kjit/internal/jit"
 )
 
 func linux45Emitter() *Emitter {
@@ -18,55 +19,56 @@ func linux45Emitter() *Emitter {
 // had in r5 where a program writes it on one path only, and shifts by X do not
 // take the count mod 32.
 func linux45() table {
-	return table{
-		codes: [256]entry{
-			bpf.AddK: {emit: aluK(arm.Add)}, bpf.AddX: {emit: aluX(arm.Add)},
-			bpf.SubK: {emit: aluK(arm.Sub)}, bpf.SubX: {emit: aluX(arm.Sub)},
-			bpf.MulK: {emit: mulK}, bpf.MulX: {emit: mulX},
-			bpf.DivK: {emit: divK}, bpf.DivX: {emit: divX},
-			bpf.ModK: {emit: modK}, bpf.ModX: {emit: modX},
-			bpf.AndK: {emit: aluK(arm.And)}, bpf.AndX: {emit: aluX(arm.And)},
-			bpf.OrK: {emit: aluK(arm.Orr)}, bpf.OrX: {emit: aluX(arm.Orr)},
-			bpf.XorK: {emit: aluK(arm.Eor)}, bpf.XorX: {emit: aluX(arm.Eor)},
-			bpf.LshK: {emit: lshK}, bpf.LshX: {emit: shiftX(arm.LSL)},
-			bpf.RshK: {emit: rshK}, bpf.RshX: {emit: shiftX(arm.LSR)},
-			bpf.Neg: {emit: neg},
-			bpf.Tax: {emit: tax}, bpf.Txa: {emit: txa},
-
-			bpf.LdImm: {emit: ldImm}, bpf.LdxImm: {emit: ldxImm},
-			bpf.LdMem: {emit: ldMem(cell)}, bpf.LdxMem: {emit: ldxMem(cell)},
-			bpf.St: {emit: st(cell)}, bpf.Stx: {emit: stx(cell)},
-			bpf.LdLen: {emit: ldLen, setsA: true}, bpf.LdxLen: {emit: ldxLen},
-
-			bpf.LdWAbs: {emit: loadAbs(word, inLinear), setsA: true}, bpf.LdWInd: {emit: loadInd(word, inLinear)},
-			bpf.LdHAbs: {emit: loadAbs(half, inLinear), setsA: true}, bpf.LdHInd: {emit: loadInd(half, inLinear)},
-			bpf.LdBAbs: {emit: loadAbs(byte1, inLinear), setsA: true}, bpf.LdBInd: {emit: loadInd(byte1, inLinear)},
-			bpf.LdxMsh: {emit: unlessNegative(loadMsh)},
-
-			bpf.Ja:   {emit: ja},
-			bpf.JeqK: {emit: condJump(cmpK, arm.EQ)}, bpf.JeqX: {emit: condJump(cmpX, arm.EQ)},
-			bpf.JgtK: {emit: condJump(cmpK, arm.HI)}, bpf.JgtX: {emit: condJump(cmpX, arm.HI)},
-			bpf.JgeK: {emit: condJump(cmpK, arm.HS)}, bpf.JgeX: {emit: condJump(cmpX, arm.HS)},
-			bpf.JsetK: {emit: condJump(tstK, arm.NE)}, bpf.JsetX: {emit: condJump(tstX, arm.NE)},
-			bpf.RetK: {emit: retK, setsA: true}, bpf.RetA: {emit: retA},
-		},
-		exts: [bpf.NumExtensions]entry{
-			bpf.ExtProtocol / 4:  {emit: extProtocol, setsA: true},
-			bpf.ExtPktType / 4:   {emit: extPktType, setsA: true},
-			bpf.ExtIfindex / 4:   {emit: extIfindex, setsA: true},
-			bpf.ExtMark / 4:      {emit: extField(fieldMark), setsA: true},
-			bpf.ExtQueue / 4:     {emit: extQueue, setsA: true},
-			bpf.ExtHatype / 4:    {emit: extHatype, setsA: true},
-			bpf.ExtRxhash / 4:    {emit: extField(fieldRxhash), setsA: true},
-			bpf.ExtCPU / 4:       {emit: extCPU, setsA: true},
-			bpf.ExtXorX / 4:      {emit: aluX(arm.Eor)},
-			bpf.ExtVlanTCI / 4:   {emit: extVlanTCI, setsA: true},
-			bpf.ExtVlanPr / 4:    {emit: extVlanPresent, setsA: true},
-			bpf.ExtPayOffset / 4: {emit: extPayOffset, setsA: true},
-		},
+	t := table{
 		seccomp:  seccompRules(loadData),
 		cpus:     cpus(),
 		loadHalf: halfCut,
 		frame:    frame{clearX: seenReadX},
 	}
+	t.Codes = [256]entry{
+		bpf.AddK: {Emit: aluK(arm.Add)}, bpf.AddX: {Emit: aluX(arm.Add)},
+		bpf.SubK: {Emit: aluK(arm.Sub)}, bpf.SubX: {Emit: aluX(arm.Sub)},
+		bpf.MulK: {Emit: mulK}, bpf.MulX: {Emit: mulX},
+		bpf.DivK: {Emit: divK}, bpf.DivX: {Emit: divX},
+		bpf.ModK: {Emit: modK}, bpf.ModX: {Emit: modX},
+		bpf.AndK: {Emit: aluK(arm.And)}, bpf.AndX: {Emit: aluX(arm.And)},
+		bpf.OrK: {Emit: aluK(arm.Orr)}, bpf.OrX: {Emit: aluX(arm.Orr)},
+		bpf.XorK: {Emit: aluK(arm.Eor)}, bpf.XorX: {Emit: aluX(arm.Eor)},
+		bpf.LshK: {Emit: lshK}, bpf.LshX: {Emit: shiftX(arm.LSL)},
+		bpf.RshK: {Emit: rshK}, bpf.RshX: {Emit: shiftX(arm.LSR)},
+		bpf.Neg: {Emit: neg},
+		bpf.Tax: {Emit: tax}, bpf.Txa: {Emit: txa},
+
+		bpf.LdImm: {Emit: ldImm}, bpf.LdxImm: {Emit: ldxImm},
+		bpf.LdMem: {Emit: ldMem(cell)}, bpf.LdxMem: {Emit: ldxMem(cell)},
+		bpf.St: {Emit: st(cell)}, bpf.Stx: {Emit: stx(cell)},
+		bpf.LdLen: {Emit: ldLen, SetsA: true}, bpf.LdxLen: {Emit: ldxLen},
+
+		bpf.LdWAbs: {Emit: loadAbs(word, inLinear), SetsA: true}, bpf.LdWInd: {Emit: loadInd(word, inLinear)},
+		bpf.LdHAbs: {Emit: loadAbs(half, inLinear), SetsA: true}, bpf.LdHInd: {Emit: loadInd(half, inLinear)},
+		bpf.LdBAbs: {Emit: loadAbs(byte1, inLinear), SetsA: true}, bpf.LdBInd: {Emit: loadInd(byte1, inLinear)},
+		bpf.LdxMsh: {Emit: unlessNegative(loadMsh)},
+
+		bpf.Ja:   {Emit: ja},
+		bpf.JeqK: {Emit: condJump(cmpK, arm.EQ)}, bpf.JeqX: {Emit: condJump(cmpX, arm.EQ)},
+		bpf.JgtK: {Emit: condJump(cmpK, arm.HI)}, bpf.JgtX: {Emit: condJump(cmpX, arm.HI)},
+		bpf.JgeK: {Emit: condJump(cmpK, arm.HS)}, bpf.JgeX: {Emit: condJump(cmpX, arm.HS)},
+		bpf.JsetK: {Emit: condJump(tstK, arm.NE)}, bpf.JsetX: {Emit: condJump(tstX, arm.NE)},
+		bpf.RetK: {Emit: retK, SetsA: true}, bpf.RetA: {Emit: retA},
+	}
+	t.Exts = [bpf.NumExtensions]entry{
+		bpf.ExtProtocol / 4:  {Emit: extProtocol, SetsA: true},
+		bpf.ExtPktType / 4:   {Emit: extPktType, SetsA: true},
+		bpf.ExtIfindex / 4:   {Emit: extIfindex, SetsA: true},
+		bpf.ExtMark / 4:      {Emit: extField(jit.Mark), SetsA: true},
+		bpf.ExtQueue / 4:     {Emit: extQueue, SetsA: true},
+		bpf.ExtHatype / 4:    {Emit: extHatype, SetsA: true},
+		bpf.ExtRxhash / 4:    {Emit: extField(jit.Rxhash), SetsA: true},
+		bpf.ExtCPU / 4:       {Emit: extCPU, SetsA: true},
+		bpf.ExtXorX / 4:      {Emit: aluX(arm.Eor)},
+		bpf.ExtVlanTCI / 4:   {Emit: extVlanTCI, SetsA: true},
+		bpf.ExtVlanPr / 4:    {Emit: extVlanPresent, SetsA: true},
+		bpf.ExtPayOffset / 4: {Emit: extPayOffset, SetsA: true},
+	}
+	return t
 }

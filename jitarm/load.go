@@ -3,6 +3,7 @@ package jitarm
 import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
+	"github.com/kjit-project/kjit/internal/jit"
 )
 
 func ldImm(c *Compiler, in bpf.Instruction) { c.mov(a, in.K) }
@@ -49,12 +50,12 @@ func stx(cell cellRule) rule {
 
 func ldLen(c *Compiler, _ bpf.Instruction) {
 	c.need(seenSkb)
-	c.Ldr(arm.AL, a, c.skb(fieldLen))
+	c.Ldr(arm.AL, a, c.skb(jit.Len))
 }
 
 func ldxLen(c *Compiler, _ bpf.Instruction) {
 	c.need(seenSkb | seenX)
-	c.Ldr(arm.AL, x, c.skb(fieldLen))
+	c.Ldr(arm.AL, x, c.skb(jit.Len))
 }
 
 // size is a width of packet loads.
@@ -142,7 +143,7 @@ func (c *Compiler) load(s size, inside rangeCheck) {
 	default:
 		c.Ldrb(cond, a, arm.At(arm.R0, 0))
 	}
-	c.branch(cond, c.pc+1)
+	c.branch(cond, c.PC+1)
 	c.loadByHelper(s)
 }
 
@@ -161,7 +162,7 @@ func (c *Compiler) loadByHelper(s size) {
 func unlessNegative(r rule) rule {
 	return func(c *Compiler, in bpf.Instruction) {
 		if int32(in.K) < 0 {
-			c.decline(ReasonNegative)
+			c.Decline(ReasonNegative)
 			return
 		}
 		r(c, in)
@@ -176,7 +177,7 @@ func loadMsh(c *Compiler, in bpf.Instruction) {
 	c.mov(arm.R1, in.K)
 	c.Compare(arm.AL, arm.Cmp, headlen, arm.R(arm.R1))
 	c.Ldrb(arm.HI, arm.R0, arm.Indexed(data, arm.R1))
-	c.branchBefore(arm.HI, c.pc+1, tail)
+	c.branchBefore(arm.HI, c.PC+1, tail)
 	c.Mov(arm.AL, arm.R0, arm.R(skb))
 	c.call(symLoadByte)
 	c.Compare(arm.AL, arm.Cmp, arm.R1, arm.Imm(0))

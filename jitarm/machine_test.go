@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/arch/arm/armasm"
 
+	"github.com/kjit-project/kjit/internal/jit"
+	"github.com/kjit-project/kjit/internal/jit/jittest"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
@@ -56,33 +58,14 @@ const (
 // newMachine returns a machine that runs an image on a packet.
 func newMachine(image *kernelabi.Image, skb *kernelabi.Skb) *machine {
 	m := &machine{image: image, skb: skb, x: leak}
-	p := image.Profile
-	sk, dev := make([]byte, 1024), make([]byte, 1024)
-	at := func(f field) []byte { return sk[p.Layout[fieldNames[f]]:] }
-	put32, put16 := binary.LittleEndian.PutUint32, binary.LittleEndian.PutUint16
-	put32(at(fieldLen), uint32(len(skb.Packet)))
-	put32(at(fieldDataLen), uint32(len(skb.Packet)-skb.Headlen))
-	put32(at(fieldData), dataAddr)
-	if _, ok := p.Layout[kernelabi.SkbPktType]; ok {
-		at(fieldPktType)[0] = 0xf8 | skb.PktType
-	}
-	binary.BigEndian.PutUint16(at(fieldProtocol), skb.Protocol)
-	put32(at(fieldMark), skb.Mark)
-	put32(at(fieldRxhash), skb.Rxhash)
-	put16(at(fieldQueue), skb.Queue)
-	put16(at(fieldVlanTCI), skb.VlanField(p.Semantics))
-	if !skb.NoDevice {
-		put32(at(fieldDev), devAddr)
-	}
-	put32(dev[p.Layout[kernelabi.DevIfindex]:], skb.Ifindex)
-	put16(dev[p.Layout[kernelabi.DevType]:], skb.DevType)
+	sk, dev := jittest.Structs(image.Profile, skb, dataAddr, devAddr)
 	m.place(skb.CPU,
 		memory{dataAddr, skb.Packet[:skb.Headlen]}, memory{skbAddr, sk}, memory{devAddr, dev})
 	return m
 }
 
 // newSeccompMachine returns a machine that runs an image on a system call.
-func newSeccompMachine(image *kernelabi.Image, data *[seccompDataSize]byte) *machine {
+func newSeccompMachine(image *kernelabi.Image, data *[jit.SeccompDataSize]byte) *machine {
 	m := &machine{image: image, data: data[:], x: leak}
 	m.place(0, memory{skbAddr, data[:]})
 	return m

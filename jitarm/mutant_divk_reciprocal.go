@@ -3,13 +3,14 @@ package jitarm
 import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
+	"github.com/kjit-project/kjit/internal/jit"
 )
 
 // divKReciprocal: DIV K multiplies by a 32-bit reciprocal, which is 0 for k = 1
 // and too coarse for large k. The kernels' interpreter had the fault too.
 func divKReciprocal() *Emitter {
 	t := linux45()
-	t.replace(map[uint16]rule{bpf.DivK: divKByReciprocal})
+	t.Replace(map[uint16]rule{bpf.DivK: divKByReciprocal})
 	return &Emitter{
 		Name:    "arm-divk-reciprocal",
 		Summary: "DIV K multiplies by an inexact reciprocal",
@@ -22,18 +23,9 @@ func divKReciprocal() *Emitter {
 	}
 }
 
-// reciprocal is ceil(2^32 / k) cut to 32 bits. The kernel put it in place of k
-// before the JIT saw the program.
-func reciprocal(k uint32) uint32 {
-	if k == 0 {
-		return 0 // no checked program has it
-	}
-	return uint32((1<<32 + uint64(k) - 1) / uint64(k))
-}
-
 // divKByReciprocal keeps the upper half of the product. Before ARMv6 the result
 // of this umull is not even defined: its upper half is in a factor's register.
 func divKByReciprocal(c *Compiler, in bpf.Instruction) {
-	c.mov(arm.R0, reciprocal(in.K))
+	c.mov(arm.R0, jit.Reciprocal(in.K))
 	c.Umull(arm.AL, arm.R0, a, a, arm.R0)
 }

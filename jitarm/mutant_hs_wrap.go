@@ -6,7 +6,7 @@ import "github.com/kjit-project/kjit/bpf"
 // part shorter than the load seems to hold everything.
 func hsWrap() *Emitter {
 	t := linux45()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.LdWAbs: loadAbs(word, inLinearUnsigned), bpf.LdWInd: loadInd(word, inLinearUnsigned),
 		bpf.LdHAbs: loadAbs(half, inLinearUnsigned), bpf.LdHInd: loadInd(half, inLinearUnsigned),
 	})

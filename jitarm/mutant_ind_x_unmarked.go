@@ -6,7 +6,7 @@ import "github.com/kjit-project/kjit/bpf"
 // only one, X is what the caller had in r5.
 func indXUnmarked() *Emitter {
 	t := linux45()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.LdWInd: loadIndUnmarked(word, inLinear),
 		bpf.LdHInd: loadIndUnmarked(half, inLinear),
 		bpf.LdBInd: loadIndUnmarked(byte1, inLinear),

@@ -7,7 +7,7 @@ import "github.com/kjit-project/kjit/bpf"
 // helper of later kernels would be right.
 func mshNegative() *Emitter {
 	t := linux312()
-	t.replace(map[uint16]rule{bpf.LdxMsh: loadMsh})
+	t.Replace(map[uint16]rule{bpf.LdxMsh: loadMsh})
 	return &Emitter{
 		Name:    "arm-msh-negative",
 		Summary: "LDX MSH with a negative offset reads in front of the packet",

@@ -6,7 +6,7 @@ import "github.com/kjit-project/kjit/bpf"
 // part, and k below 0 is not compiled.
 func negativeOffset() *Emitter {
 	t := linux45()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.LdWAbs: unlessNegative(loadAbs(word, inLinearIfPositive)), bpf.LdWInd: loadInd(word, inLinearIfPositive),
 		bpf.LdHAbs: unlessNegative(loadAbs(half, inLinearIfPositive)), bpf.LdHInd: loadInd(half, inLinearIfPositive),
 		bpf.LdBAbs: unlessNegative(loadAbs(byte1, inLinearIfPositive)), bpf.LdBInd: loadInd(byte1, inLinearIfPositive),

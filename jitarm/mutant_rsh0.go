@@ -5,7 +5,7 @@ import "github.com/kjit-project/kjit/bpf"
 // rsh0: a shift to the right by 0 is encoded as one by 32.
 func rsh0() *Emitter {
 	t := linux45()
-	t.replace(map[uint16]rule{bpf.RshK: rshKAlways})
+	t.Replace(map[uint16]rule{bpf.RshK: rshKAlways})
 	return &Emitter{
 		Name:    "arm-rsh0",
 		Summary: "RSH by 0 leaves 0",

@@ -8,7 +8,7 @@ import (
 // scratchByteOffset: the cells of M[] are a byte apart and overlap.
 func scratchByteOffset() *Emitter {
 	t := linux45()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.LdMem: ldMem(cellByByte), bpf.LdxMem: ldxMem(cellByByte),
 		bpf.St: st(cellByByte), bpf.Stx: stx(cellByByte),
 	})

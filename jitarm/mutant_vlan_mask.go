@@ -6,7 +6,7 @@ import "github.com/kjit-project/kjit/bpf"
 // by 0x1000 instead of 1.
 func vlanMask() *Emitter {
 	t := linux45()
-	t.replaceExts(map[bpf.Extension]rule{
+	t.ReplaceExts(map[bpf.Extension]rule{
 		bpf.ExtVlanTCI: extVlanMasked(0xfff),
 		bpf.ExtVlanPr:  extVlanMasked(vlanTagPresent),
 	})

@@ -6,7 +6,7 @@ import "github.com/kjit-project/kjit/bpf"
 // As the first instruction it lets out what the caller had in r4.
 func xorXFirst() *Emitter {
 	t := linux45()
-	t.exts[bpf.ExtXorX/4].setsA = true
+	t.Exts[bpf.ExtXorX/4].SetsA = true
 	return &Emitter{
 		Name:    "arm-xorx-first",
 		Summary: "A is not cleared in front of an ancillary A ^= X",

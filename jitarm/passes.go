@@ -1,24 +1,27 @@
 package jitarm
 
-import "github.com/kjit-project/kjit/kernelabi"
+import (
+	"github.com/kjit-project/kjit/internal/jit"
+	"github.com/kjit-project/kjit/kernelabi"
+)
 
 // The reasons of refusals that no rule's absence gives.
 const (
-	ReasonNoSeccomp = "seccomp filters are left to the interpreter"
+	ReasonNoSeccomp = jit.ReasonNoSeccomp
 	ReasonPool      = "the literal pool is more than 4 KiB away"
 	ReasonShift     = "shift by more than 31"
-	ReasonNegative  = "no rule for loads from negative offsets"
+	ReasonNegative  = jit.ReasonNegative
 )
 
 // twoPasses emits the body once to learn where instructions start and what the
 // frame needs, and then everything. Both passes choose the same forms, so sizes
 // agree.
 func (c *Compiler) twoPasses() (*kernelabi.Image, error) {
-	if n := len(c.prog) + 1; cap(c.offsets) < n {
+	if n := len(c.Prog) + 1; cap(c.offsets) < n {
 		c.offsets = make([]int, n)
 		c.pcmap = make([]int, 0, n)
 	}
-	c.offsets = c.offsets[:len(c.prog)+1]
+	c.offsets = c.offsets[:len(c.Prog)+1]
 	clear(c.offsets)
 	c.seen, c.ret0, c.literals, c.body, c.writing = 0, -1, 0, 0, false
 	c.Buf = c.Buf[:0]
@@ -45,20 +48,20 @@ func (c *Compiler) twoPasses() (*kernelabi.Image, error) {
 
 // instructions emits the body of the program.
 func (c *Compiler) instructions() error {
-	for i, in := range c.prog {
-		c.pc = i
+	for i, in := range c.Prog {
+		c.PC = i
 		c.offsets[i] = len(c.Buf) - c.body
-		if emit := c.rules.lookup(in, c.kind).emit; emit != nil {
+		if emit := c.rules.lookup(in, c.Kind).Emit; emit != nil {
 			emit(c, in)
 		} else {
-			c.decline("no rule for " + describe(in))
+			c.DeclineUnknown(in)
 		}
-		if c.refusal != nil {
-			return c.refusal
+		if c.Refusal != nil {
+			return c.Refusal
 		}
 	}
-	c.offsets[len(c.prog)] = len(c.Buf) - c.body
-	return c.err
+	c.offsets[len(c.Prog)] = len(c.Buf) - c.body
+	return c.Err
 }
 
 // literalPool writes the pool. It has a word for every use; as equal constants

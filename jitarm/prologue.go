@@ -5,6 +5,7 @@ import (
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
+	"github.com/kjit-project/kjit/internal/jit"
 )
 
 // frame are the parameters of prologue and epilogue.
@@ -19,10 +20,10 @@ type frame struct {
 
 // saved returns the registers that the prologue pushes.
 func (c *Compiler) saved() (set arm.RegSet) {
-	if len(c.prog) > 1 || c.prog[0].Code == bpf.RetA {
+	if len(c.Prog) > 1 || c.Prog[0].Code == bpf.RetA {
 		set |= arm.Regs(a)
 	}
-	if c.profile.Features.FramePointer {
+	if c.Profile.Features.FramePointer {
 		set |= arm.Regs(arm.FP, arm.IP, arm.LR, arm.PC)
 	} else if c.seen&seenCall != 0 {
 		set |= arm.Regs(arm.LR)
@@ -47,8 +48,8 @@ func (c *Compiler) cells() int { return bits.Len32(uint32(c.seen & seenMem)) }
 
 // prologue makes the frame and fills the registers that the program needs.
 func (c *Compiler) prologue() {
-	c.pc = 0
-	if set := c.saved(); c.profile.Features.FramePointer {
+	c.PC = 0
+	if set := c.saved(); c.Profile.Features.FramePointer {
 		c.Mov(arm.AL, arm.IP, arm.R(arm.SP))
 		c.Push(set)
 		c.Alu(arm.AL, arm.Sub, arm.FP, arm.IP, arm.Imm(4))
@@ -59,16 +60,16 @@ func (c *Compiler) prologue() {
 		c.Mov(arm.AL, skb, arm.R(arm.R0))
 	}
 	if c.seen&seenData != 0 {
-		c.Ldr(arm.AL, data, c.skb(fieldData))
-		c.Ldr(arm.AL, headlen, c.skb(fieldLen))
-		c.Ldr(arm.AL, arm.R0, c.skb(fieldDataLen))
+		c.Ldr(arm.AL, data, c.skb(jit.Data))
+		c.Ldr(arm.AL, headlen, c.skb(jit.Len))
+		c.Ldr(arm.AL, arm.R0, c.skb(jit.DataLen))
 		c.Alu(arm.AL, arm.Sub, headlen, headlen, arm.R(arm.R0))
 	}
 	if c.seen&c.rules.frame.clearX != 0 {
 		c.mov(x, 0)
 	}
 	// Nothing may leak what A held before.
-	if !c.rules.lookup(c.prog[0], c.kind).setsA {
+	if !c.rules.lookup(c.Prog[0], c.Kind).SetsA {
 		c.mov(a, 0)
 	}
 	if n := c.cells(); n > 0 {
@@ -82,7 +83,7 @@ func (c *Compiler) epilogue() {
 		c.Alu(arm.AL, arm.Add, arm.SP, arm.SP, arm.Imm(uint32(4*n)))
 	}
 	set := c.saved()
-	if c.profile.Features.FramePointer {
+	if c.Profile.Features.FramePointer {
 		// Where ip was saved is the caller's sp, and where lr was, the pc.
 		set = set&^arm.Regs(arm.LR, arm.IP) | arm.Regs(arm.SP)
 		c.Ldm(arm.AL, arm.SP, set)

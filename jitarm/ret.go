@@ -7,7 +7,7 @@ import (
 
 func retK(c *Compiler, in bpf.Instruction) {
 	if in.K == 0 && c.ret0 < 0 {
-		c.ret0 = c.pc
+		c.ret0 = c.PC
 	}
 	c.mov(arm.R0, in.K)
 	c.leave()
@@ -20,8 +20,8 @@ func retA(c *Compiler, _ bpf.Instruction) {
 
 // leave goes to the epilogue; the last instruction runs into it.
 func (c *Compiler) leave() {
-	if c.pc != len(c.prog)-1 {
-		c.branch(arm.AL, len(c.prog))
+	if c.PC != len(c.Prog)-1 {
+		c.branch(arm.AL, len(c.Prog))
 	}
 }
 
@@ -35,5 +35,5 @@ func (c *Compiler) return0(cond arm.Cond) {
 		return
 	}
 	c.Mov(cond, arm.R0, arm.Imm(0))
-	c.branch(cond, len(c.prog))
+	c.branch(cond, len(c.Prog))
 }

@@ -3,60 +3,37 @@ package jitarm
 import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
+	"github.com/kjit-project/kjit/internal/jit"
 )
 
 // rule emits the code of one instruction.
-type rule func(c *Compiler, in bpf.Instruction)
+type rule = jit.Rule[*Compiler]
 
 // entry is what a table knows about an instruction.
-type entry struct {
-	emit rule // nil: the JIT declines programs that hold it
-
-	// setsA: as the first instruction it needs no cleared A.
-	setsA bool
-}
+type entry = jit.Entry[*Compiler]
 
 // table is an emitter without its name.
 type table struct {
-	codes [256]entry               // by opcode
-	exts  [bpf.NumExtensions]entry // by ancillary load, n/4
+	jit.Table[*Compiler]
 
 	// seccomp has the codes that mean something else in seccomp filters; nil:
 	// all filters are left to the interpreter.
 	seccomp map[uint16]entry
 
 	cpus     [numModels]cpu
-	loadHalf func(c *Compiler, rd arm.Reg, f field) // a 16-bit field of the skb
+	loadHalf func(c *Compiler, rd arm.Reg, f jit.Field) // a 16-bit field of the skb
 	frame    frame
 }
 
 // lookup returns the entry for an instruction of a program of the given kind.
 func (t *table) lookup(in bpf.Instruction, kind bpf.Kind) entry {
-	if kind == bpf.Seccomp {
-		if e, ok := t.seccomp[in.Code]; ok {
-			return e
-		}
-	} else if ext, ok := in.Extension(); ok {
-		return t.exts[ext/4]
+	if kind != bpf.Seccomp {
+		return t.Lookup(in)
 	}
-	if in.Code >= uint16(len(t.codes)) {
-		return entry{}
+	if e, ok := t.seccomp[in.Code]; ok {
+		return e
 	}
-	return t.codes[in.Code]
-}
-
-// replace puts other rules in place of those for the given opcodes.
-func (t *table) replace(rules map[uint16]rule) {
-	for code, r := range rules {
-		t.codes[code].emit = r
-	}
-}
-
-// replaceExts puts other rules in place of those for the given ancillary loads.
-func (t *table) replaceExts(rules map[bpf.Extension]rule) {
-	for ext, r := range rules {
-		t.exts[ext/4].emit = r
-	}
+	return t.Code(in.Code)
 }
 
 // seen says what a program needs of the frame. It only grows: the first pass

@@ -21,7 +21,7 @@ func inlineEmitter() *Emitter {
 // only there, so that its fast path is all but free of stack operations.
 func inline() table {
 	t := linux310()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.LdWAbs: inlineAbs(word), bpf.LdWInd: inlineInd(word),
 		bpf.LdHAbs: inlineAbs(half), bpf.LdHInd: inlineInd(half),
 		bpf.LdBAbs: inlineAbs(byte1), bpf.LdBInd: inlineInd(byte1),

@@ -34,7 +34,7 @@ func (c *Compiler) jcc(cc x86.Cond, d int) {
 
 // distance returns the bytes from the end of this instruction to the start of
 // the one n further on.
-func (c *Compiler) distance(n uint32) int { return c.addrs[c.pc+int(n)] - c.end() }
+func (c *Compiler) distance(n uint32) int { return c.addrs[c.PC+int(n)] - c.end() }
 
 func ja(c *Compiler, in bpf.Instruction) { c.jmp(c.distance(in.K)) }
 

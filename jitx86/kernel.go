@@ -4,62 +4,16 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/kjit-project/kjit/internal/jit"
 	"github.com/kjit-project/kjit/internal/x86"
-	"github.com/kjit-project/kjit/kernelabi"
 )
-
-// field is a struct field that code reads.
-type field uint8
-
-const (
-	fieldLen field = iota
-	fieldDataLen
-	fieldData
-	fieldProtocol
-	fieldPktType
-	fieldMark
-	fieldRxhash
-	fieldQueue
-	fieldVlanTCI
-	fieldDev
-	fieldIfindex
-	numFields
-)
-
-var fieldNames = [numFields]string{
-	fieldLen:      kernelabi.SkbLen,
-	fieldDataLen:  kernelabi.SkbDataLen,
-	fieldData:     kernelabi.SkbData,
-	fieldProtocol: kernelabi.SkbProtocol,
-	fieldPktType:  kernelabi.SkbPktType,
-	fieldMark:     kernelabi.SkbMark,
-	fieldRxhash:   kernelabi.SkbRxhash,
-	fieldQueue:    kernelabi.SkbQueue,
-	fieldVlanTCI:  kernelabi.SkbVlanTCI,
-	fieldDev:      kernelabi.SkbDev,
-	fieldIfindex:  kernelabi.DevIfindex,
-}
 
 // offset returns a field's offset in its struct, 0 if the profile lacks it.
-func (c *Compiler) offset(f field) int32 {
-	if off := c.fields[f]; off >= 0 {
-		return int32(off)
-	}
-	off, err := c.profile.Layout.Offset(fieldNames[f])
-	if err == nil && (off < 0 || off > math.MaxInt32) {
-		err = fmt.Errorf("%s at offset %d: want 0 to %d", fieldNames[f], off, math.MaxInt32)
-	}
-	if err != nil {
-		c.fail(err)
-		return 0
-	}
-	c.fields[f] = int64(off)
-	return int32(off)
-}
+func (c *Compiler) offset(f jit.Field) int32 { return c.Offset(f, math.MaxInt32) }
 
 // skb is a field of the packet's struct sk_buff, with a displacement of 8 bits
 // where it fits.
-func (c *Compiler) skb(f field) x86.RM {
+func (c *Compiler) skb(f jit.Field) x86.RM {
 	off := c.offset(f)
 	if x86.Imm8(off) {
 		return x86.At8(x86.DI, int8(off))
@@ -69,7 +23,7 @@ func (c *Compiler) skb(f field) x86.RM {
 
 // symbol is a kernel symbol that code refers to: the load helpers, by size
 // and variant, and the processor number.
-type symbol uint8
+type symbol = jit.Symbol
 
 // size is a width of packet loads; msh is LDX MSH.
 type size uint8
@@ -100,28 +54,17 @@ var symbolNames = [numSymbols]string{
 }
 
 // address returns the address of a symbol, 0 if the profile lacks it.
-func (c *Compiler) address(s symbol) uint64 {
-	entry := &c.symbols[s]
-	if !entry.known {
-		addr, err := c.profile.Symbol(symbolNames[s])
-		if err != nil {
-			c.fail(err)
-			return 0
-		}
-		entry.addr, entry.known = addr, true
-	}
-	return entry.addr
-}
+func (c *Compiler) address(s symbol) uint64 { return c.Address(s, math.MaxUint64) }
 
 // call calls a helper; behind bytes of the instruction follow. The displacement
 // trusts the pass before, as the kernel's does.
 func (c *Compiler) call(s symbol, behind int) {
 	target := c.address(s)
-	from := c.profile.Base + uint64(c.end()-behind)
+	from := c.Profile.Base + uint64(c.end()-behind)
 	disp := int64(target - from)
 	if c.writing && int64(int32(disp)) != disp {
-		c.fail(fmt.Errorf("%s at %#x is more than 2 GiB away from the image at %#x: move one with --symbol or --base",
-			symbolNames[s], target, c.profile.Base))
+		c.Fail(fmt.Errorf("%s at %#x is more than 2 GiB away from the image at %#x: move one with --symbol or --base",
+			symbolNames[s], target, c.Profile.Base))
 	}
 	c.CallNear(int32(disp))
 }

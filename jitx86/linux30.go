@@ -17,7 +17,7 @@ func linux30Emitter() *Emitter {
 // file as in 3.1.3).
 func linux30() table {
 	t := linux310()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.ModK: nil, bpf.ModX: nil, bpf.XorK: nil, bpf.XorX: nil,
 		bpf.DivK:   divKByReciprocal,
 		bpf.DivX:   divX(ret0End),
@@ -28,9 +28,9 @@ func linux30() table {
 		bpf.LdxMsh: bySignOfK(loadMshPlain, mshReturn0(ret0End)),
 	})
 	t.replaceJumps(skip2Or6)
-	for _, ext := range []bpf.Extension{bpf.ExtPktType, bpf.ExtXorX, bpf.ExtVlanTCI, bpf.ExtVlanPr} {
-		t.exts[ext/4] = entry{}
-	}
+	t.ReplaceExts(map[bpf.Extension]rule{
+		bpf.ExtPktType: nil, bpf.ExtXorX: nil, bpf.ExtVlanTCI: nil, bpf.ExtVlanPr: nil,
+	})
 	t.passes = passes{liveFrame: true}
 	return t
 }
@@ -40,7 +40,7 @@ func linux30() table {
 func loadAbsOrDecline(s size) rule {
 	return func(c *Compiler, in bpf.Instruction) {
 		if int32(in.K) < 0 {
-			c.decline("no rule for loads from negative offsets")
+			c.Decline(ReasonNegative)
 			return
 		}
 		c.need(seenData)

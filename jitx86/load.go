@@ -2,6 +2,7 @@ package jitx86
 
 import (
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/internal/jit"
 	"github.com/kjit-project/kjit/internal/x86"
 )
 
@@ -49,11 +50,11 @@ func stx(c *Compiler, in bpf.Instruction) {
 	c.Mov(x86.W32, cell(in.K), x86.BX)
 }
 
-func ldLen(c *Compiler, _ bpf.Instruction) { c.Load(x86.W32, x86.AX, c.skb(fieldLen)) }
+func ldLen(c *Compiler, _ bpf.Instruction) { c.Load(x86.W32, x86.AX, c.skb(jit.Len)) }
 
 func ldxLen(c *Compiler, _ bpf.Instruction) {
 	c.need(seenX)
-	c.Load(x86.W32, x86.BX, c.skb(fieldLen))
+	c.Load(x86.W32, x86.BX, c.skb(jit.Len))
 }
 
 // at returns the entry of the helper for an offset known beforehand. Offsets

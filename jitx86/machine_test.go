@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/arch/x86/x86asm"
 
+	"github.com/kjit-project/kjit/internal/jit/jittest"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
@@ -69,25 +70,9 @@ func newMachine(image *kernelabi.Image, skb *kernelabi.Skb) *machine {
 			m.funcs[addr] = symbol(s)
 		}
 	}
-	sk := make([]byte, 512)
-	at := func(f field) []byte { return sk[p.Layout[fieldNames[f]]:] }
-	put32, put16, put64 := binary.LittleEndian.PutUint32, binary.LittleEndian.PutUint16, binary.LittleEndian.PutUint64
-	put32(at(fieldLen), uint32(len(skb.Packet)))
-	put32(at(fieldDataLen), uint32(len(skb.Packet)-skb.Headlen))
-	put64(at(fieldData), dataAddr)
-	at(fieldPktType)[0] = 0xf8 | skb.PktType
-	binary.BigEndian.PutUint16(at(fieldProtocol), skb.Protocol)
-	put32(at(fieldMark), skb.Mark)
-	put32(at(fieldRxhash), skb.Rxhash)
-	put16(at(fieldQueue), skb.Queue)
-	put16(at(fieldVlanTCI), skb.VlanField(p.Semantics))
-	if !skb.NoDevice {
-		put64(at(fieldDev), devAddr)
-	}
-	dev := make([]byte, 512)
-	put32(dev[p.Layout[fieldNames[fieldIfindex]]:], skb.Ifindex)
+	sk, dev := jittest.Structs(p, skb, dataAddr, devAddr)
 	cpu := make([]byte, 4)
-	put32(cpu, skb.CPU)
+	binary.LittleEndian.PutUint32(cpu, skb.CPU)
 	m.mem = []memory{
 		{stackAddr, make([]byte, stackSize)},
 		{dataAddr, skb.Packet[:skb.Headlen]},

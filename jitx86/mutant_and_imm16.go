@@ -8,7 +8,7 @@ import (
 // andImm16: the 16-bit constant of AND is 0x200 too large.
 func andImm16() *Emitter {
 	t := linux310()
-	t.replace(map[uint16]rule{bpf.AndK: andKWrongImm16})
+	t.Replace(map[uint16]rule{bpf.AndK: andKWrongImm16})
 	return &Emitter{
 		Name:    "x86-and-imm16",
 		Summary: "AND with ffff0000 <= k < ffffff00 uses k + 200 (hex)",

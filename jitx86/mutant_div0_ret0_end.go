@@ -7,7 +7,7 @@ import "github.com/kjit-project/kjit/bpf"
 // endless loop, or what lies behind the image.
 func div0Ret0End() *Emitter {
 	t := linux310()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.DivX: divX(ret0End),
 		bpf.ModX: modX(ret0End),
 	})

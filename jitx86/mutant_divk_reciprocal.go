@@ -2,6 +2,7 @@ package jitx86
 
 import (
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/internal/jit"
 	"github.com/kjit-project/kjit/internal/x86"
 )
 
@@ -10,7 +11,7 @@ import (
 // The kernels' interpreter had the fault too, except for the sign.
 func divKReciprocal() *Emitter {
 	t := linux310()
-	t.replace(map[uint16]rule{bpf.DivK: divKByReciprocal})
+	t.Replace(map[uint16]rule{bpf.DivK: divKByReciprocal})
 	return &Emitter{
 		Name:    "x86-divk-reciprocal",
 		Summary: "DIV K multiplies by an inexact reciprocal",
@@ -23,16 +24,7 @@ func divKReciprocal() *Emitter {
 	}
 }
 
-// reciprocal is ceil(2^32 / k) cut to 32 bits. The kernel put it in place of k
-// before the JIT saw the program.
-func reciprocal(k uint32) uint32 {
-	if k == 0 {
-		return 0 // no checked program has it
-	}
-	return uint32((1<<32 + uint64(k) - 1) / uint64(k))
-}
-
 func divKByReciprocal(c *Compiler, in bpf.Instruction) {
-	c.ImulImm(x86.W64, x86.AX, a, int32(reciprocal(in.K)))
+	c.ImulImm(x86.W64, x86.AX, a, int32(jit.Reciprocal(in.K)))
 	c.ShiftImm(x86.Shr, x86.W64, a, 32)
 }

@@ -11,7 +11,7 @@ import (
 // tests it, so that a profile of linux-3.10 has all it needs.
 func indNegative() *Emitter {
 	t := linux310()
-	t.replace(map[uint16]rule{
+	t.Replace(map[uint16]rule{
 		bpf.LdWInd: loadIndUnlessNegative(word),
 		bpf.LdHInd: loadIndUnlessNegative(half),
 		bpf.LdBInd: loadIndUnlessNegative(byte1),

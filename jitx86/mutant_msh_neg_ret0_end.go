@@ -8,7 +8,7 @@ import "github.com/kjit-project/kjit/bpf"
 // settle (ReasonFatal); with the passes of linux-3.10 they do settle.
 func mshNegRet0End() *Emitter {
 	t := linux310()
-	t.replace(map[uint16]rule{bpf.LdxMsh: bySignOfK(loadMsh, mshReturn0(ret0End))})
+	t.Replace(map[uint16]rule{bpf.LdxMsh: bySignOfK(loadMsh, mshReturn0(ret0End))})
 	return &Emitter{
 		Name:    "x86-msh-neg-ret0-end",
 		Summary: "LDX MSH with a negative offset continues behind the first RET #0",

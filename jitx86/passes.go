@@ -1,13 +1,17 @@
 package jitx86
 
-import "github.com/kjit-project/kjit/kernelabi"
+import (
+	"github.com/kjit-project/kjit/internal/jit"
+	"github.com/kjit-project/kjit/kernelabi"
+)
 
 // maxPasses is how often sizes may change before the JIT gives up.
 const maxPasses = 10
 
 // The reasons of refusals that no single instruction gives.
 const (
-	ReasonNoSeccomp     = "seccomp filters are left to the interpreter"
+	ReasonNoSeccomp     = jit.ReasonNoSeccomp
+	ReasonNegative      = jit.ReasonNegative
 	ReasonFatal         = "fatal error" // the code grew while the image was written
 	ReasonNoConvergence = "no convergence in 10 passes"
 )
@@ -65,28 +69,27 @@ func (c *Compiler) converge() (*kernelabi.Image, error) {
 // pass emits the whole program once.
 func (c *Compiler) pass(planned int) error {
 	c.Buf = c.Buf[:0]
-	c.err = nil
-	c.pc = 0
+	c.Err = nil // what the passes before needed may not be in the image
+	c.PC = 0
 	c.prologue()
 	c.body = len(c.Buf)
-	for i, in := range c.prog {
-		c.pc = i
-		e := c.rules.lookup(in)
-		if e.emit == nil {
-			c.decline("no rule for " + describe(in))
+	for i, in := range c.Prog {
+		c.PC = i
+		if emit := c.rules.Lookup(in).Emit; emit != nil {
+			emit(c, in)
 		} else {
-			e.emit(c, in)
+			c.DeclineUnknown(in)
 		}
-		if c.refusal != nil {
-			return c.refusal
+		if c.Refusal != nil {
+			return c.Refusal
 		}
 		if c.writing && len(c.Buf) > planned {
 			return c.orError(&kernelabi.Refusal{PC: i, Reason: ReasonFatal})
 		}
 		c.addrs[i] = len(c.Buf)
 	}
-	if c.writing && c.err != nil {
-		return c.err
+	if c.writing && c.Err != nil {
+		return c.Err
 	}
 	frame := c.frame()
 	c.cleanup = len(c.Buf) - len("\xc3")
@@ -102,8 +105,8 @@ func (c *Compiler) pass(planned int) error {
 // orError is the refusal, unless the sizes that led to it are those of a
 // profile that lacks something.
 func (c *Compiler) orError(refusal *kernelabi.Refusal) error {
-	if c.err != nil {
-		return c.err
+	if c.Err != nil {
+		return c.Err
 	}
 	return refusal
 }

@@ -1,6 +1,9 @@
 package jitx86
 
-import "github.com/kjit-project/kjit/internal/x86"
+import (
+	"github.com/kjit-project/kjit/internal/jit"
+	"github.com/kjit-project/kjit/internal/x86"
+)
 
 // frameSize is the number of bytes below rbp: saved rbx, the helpers' scratch
 // word, M[], and the rest that keeps the stack aligned.
@@ -23,12 +26,12 @@ func (c *Compiler) prologue() {
 		c.clearX()
 	}
 	if frame&seenData != 0 {
-		c.Load(x86.W32, x86.R9, c.skb(fieldLen))
-		c.AluLoad(x86.Sub, x86.W32, x86.R9, c.skb(fieldDataLen))
-		c.Load(x86.W64, x86.R8, c.skb(fieldData))
+		c.Load(x86.W32, x86.R9, c.skb(jit.Len))
+		c.AluLoad(x86.Sub, x86.W32, x86.R9, c.skb(jit.DataLen))
+		c.Load(x86.W64, x86.R8, c.skb(jit.Data))
 	}
 	// Nothing may leak what A held before.
-	if !c.rules.lookup(c.prog[0]).setsA {
+	if !c.rules.Lookup(c.Prog[0]).SetsA {
 		c.clearA()
 	}
 }

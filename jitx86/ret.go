@@ -8,7 +8,7 @@ import (
 func retK(c *Compiler, in bpf.Instruction) {
 	if in.K == 0 {
 		if c.ret0 < 0 {
-			c.ret0 = c.pc
+			c.ret0 = c.PC
 		}
 		c.clearA()
 	} else {
@@ -23,7 +23,7 @@ func retA(c *Compiler, _ bpf.Instruction) {
 	switch frame := c.frame(); {
 	case !c.framed(frame):
 		c.Bare(x86.Ret)
-	case c.pc < len(c.prog)-1:
+	case c.PC < len(c.Prog)-1:
 		c.jmp(c.cleanup - c.end())
 	default:
 		if frame&seenX != 0 {
