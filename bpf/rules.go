@@ -34,7 +34,14 @@ var (
 	RulesLinux3_10 = Rules{
 		Name: "linux-3.10", NewExtension: ExtRandom, AnyShift: true,
 	}
-	RulesCurrent = Rules{Name: "linux"}
+	RulesLinux3_12 = Rules{
+		Name: "linux-3.12", NewExtension: ExtRandom, AnyShift: true,
+	}
+	// RulesLinux4_5 takes shifts by more than 31, so that it is the JIT that
+	// declines them: so it is in the recorded facts. Releases of that time may
+	// refuse them already.
+	RulesLinux4_5 = Rules{Name: "linux-4.5", AnyShift: true}
+	RulesCurrent  = Rules{Name: "linux"}
 )
 
 // Accepts reports whether programs of the kind may hold the code at all.
@@ -82,7 +89,9 @@ func (r Rules) refusal(code uint16, kind Kind) string {
 }
 
 // AllRules lists the checkers, oldest first.
-func AllRules() []Rules { return []Rules{RulesLinux3_0, RulesLinux3_10, RulesCurrent} }
+func AllRules() []Rules {
+	return []Rules{RulesLinux3_0, RulesLinux3_10, RulesLinux3_12, RulesLinux4_5, RulesCurrent}
+}
 
 // RulesByName returns the checker of a release by its name, or by "current".
 func RulesByName(name string) (Rules, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // allRules are the checkers that a program may be marked as refused by.
-var allRules = []bpf.Rules{bpf.RulesLinux3_0, bpf.RulesLinux3_10, bpf.RulesCurrent}
+var allRules = bpf.AllRules()
 
 func programs(t *testing.T) []Program {
 	t.Helper()

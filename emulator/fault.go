@@ -14,7 +14,7 @@ const (
 	NoExecute                              // page fault: the page is not for code
 	InvalidOpcode                          // an instruction that does not exist, or not on this processor
 	DivideError                            // division by 0, or a quotient too large
-	Breakpoint                             // int3, which also fills what surrounds code
+	Breakpoint                             // int3, which also fills what surrounds x86_64 code, or bkpt
 	GeneralProtection                      // an address that is not canonical, and the like
 	Exception                              // any other exception; Number says which
 	Timeout                                // the budget of blocks, or the time limit, is used up
@@ -61,10 +61,10 @@ type Fault struct {
 	Address uint64
 	Where   string
 
-	// RIP is the address of the instruction (of its successor for a
-	// breakpoint or a halt; of the target for a Fetch). Offset is its place in
+	// PC is the address of the instruction (of its successor for a halt, and on
+	// x86_64 for a breakpoint; of the target for a Fetch). Offset is its place in
 	// the image, -1 outside; Symbol then names the routine, if it is in one.
-	RIP    uint64
+	PC     uint64
 	Offset int
 	Symbol string
 }
@@ -90,7 +90,7 @@ func (f *Fault) Error() string {
 	case f.Symbol != "":
 		fmt.Fprintf(&b, ", in %s", f.Symbol)
 	default:
-		fmt.Fprintf(&b, ", at %#x", f.RIP)
+		fmt.Fprintf(&b, ", at %#x", f.PC)
 	}
 	return b.String()
 }

@@ -59,11 +59,11 @@ func TestFaults(t *testing.T) {
 	}{
 		{"a read through a null pointer", packet, func(b *x86.Buf) {
 			b.Load(x86.W32, x86.AX, x86.Abs(8))
-		}, Fault{Kind: NotPresent, Access: Read, Address: 8, Where: "a null pointer", RIP: base}, 0},
+		}, Fault{Kind: NotPresent, Access: Read, Address: 8, Where: "a null pointer", PC: base}, 0},
 		{"a write through a null pointer after three instructions", packet, func(b *x86.Buf) {
 			b.Bare(x86.Nop + x86.Nop + x86.Nop)
 			b.Mov(x86.W32, x86.Abs(0), x86.AX)
-		}, Fault{Kind: NotPresent, Access: Write, Where: "a null pointer", RIP: base + 3, Offset: 3}, 3},
+		}, Fault{Kind: NotPresent, Access: Write, Where: "a null pointer", PC: base + 3, Offset: 3}, 3},
 		{"the byte behind the linear part", packet, func(b *x86.Buf) {
 			b.Load(x86.W64, x86.AX, data)
 			b.Load(x86.W8, x86.AX, x86.At(x86.AX, 60))
@@ -101,18 +101,18 @@ func TestFaults(t *testing.T) {
 		}, Fault{Kind: Protection, Access: Write, Where: "fragment 1 of the packet", Offset: 11}, 2},
 		{"a write to the sk_buff", packet, func(b *x86.Buf) {
 			b.Mov(x86.W32, skbField(p, kernelabi.SkbMark), x86.AX)
-		}, Fault{Kind: Protection, Access: Write, Where: "an sk_buff or net_device", RIP: base}, 0},
+		}, Fault{Kind: Protection, Access: Write, Where: "an sk_buff or net_device", PC: base}, 0},
 		{"a write to the program", packet, func(b *x86.Buf) {
 			b.Mov(x86.W32, x86.At(x86.SI, 0), x86.AX)
-		}, Fault{Kind: Protection, Access: Write, Where: "the program", RIP: base}, 0},
+		}, Fault{Kind: Protection, Access: Write, Where: "the program", PC: base}, 0},
 		{"a write to the image", packet, func(b *x86.Buf) {
 			b.Mov(x86.W32, x86.RIP(-6), x86.AX)
-		}, Fault{Kind: Protection, Access: Write, Address: base, Where: "the image", RIP: base}, 0},
+		}, Fault{Kind: Protection, Access: Write, Address: base, Where: "the image", PC: base}, 0},
 		{"a write above the return address", packet, func(b *x86.Buf) {
 			b.Mov(x86.W8, x86.At(x86.SP, 8), x86.AX)
-		}, Fault{Kind: Protection, Access: Write, Where: "the caller's stack frame", RIP: base}, 0},
+		}, Fault{Kind: Protection, Access: Write, Where: "the caller's stack frame", PC: base}, 0},
 		{"a push below the stack", packet, func(b *x86.Buf) {
-			b.AluImm(x86.Sub, x86.W64, x86.R(x86.SP), stackPages*pageSize-8)
+			b.AluImm(x86.Sub, x86.W64, x86.R(x86.SP), int32(x86Plan.stackPages*pageSize-8))
 			b.Push(x86.AX)
 		}, Fault{Kind: NotPresent, Access: Write, Where: "the guard page in front of the stack", Offset: 7}, 1},
 		{"a call of data", packet, func(b *x86.Buf) {
@@ -121,36 +121,36 @@ func TestFaults(t *testing.T) {
 		{"a jump to nowhere", packet, func(b *x86.Buf) {
 			b.MovImm64(x86.AX, 0xffffffffb0001234)
 			b.JmpRM(x86.R(x86.AX))
-		}, Fault{Kind: NotPresent, Access: Fetch, Address: 0xffffffffb0001234, RIP: 0xffffffffb0001234, Offset: -1}, 2},
+		}, Fault{Kind: NotPresent, Access: Fetch, Address: 0xffffffffb0001234, PC: 0xffffffffb0001234, Offset: -1}, 2},
 		{"a jump to the page in front of the image", packet, func(b *x86.Buf) {
 			b.JmpNear(-10)
-		}, Fault{Kind: NotPresent, Access: Fetch, Address: base - 5, Where: "the guard page in front of the image", RIP: base - 5, Offset: -1}, 1},
+		}, Fault{Kind: NotPresent, Access: Fetch, Address: base - 5, Where: "the guard page in front of the image", PC: base - 5, Offset: -1}, 1},
 		{"a jump behind the image", packet, func(b *x86.Buf) {
 			b.JmpNear(0)
-		}, Fault{Kind: Breakpoint, Where: "outside the image, in what surrounds it", RIP: base + 6, Offset: -1}, 2},
+		}, Fault{Kind: Breakpoint, Where: "outside the image, in what surrounds it", PC: base + 6, Offset: -1}, 2},
 		{"running off the end", packet, func(b *x86.Buf) {
 			b.Bare(x86.Nop)
-		}, Fault{Kind: Breakpoint, Where: "outside the image, in what surrounds it", RIP: base + 2, Offset: -1}, 2},
+		}, Fault{Kind: Breakpoint, Where: "outside the image, in what surrounds it", PC: base + 2, Offset: -1}, 2},
 		{"a breakpoint in the image", packet, func(b *x86.Buf) {
 			b.Bare(x86.Nop + x86.Int3)
-		}, Fault{Kind: Breakpoint, RIP: base + 2, Offset: 1}, 2},
+		}, Fault{Kind: Breakpoint, PC: base + 2, Offset: 1}, 2},
 		{"a non-canonical address", packet, func(b *x86.Buf) {
 			b.MovImm64(x86.AX, 0x1234567800000000)
 			b.Load(x86.W32, x86.AX, x86.At(x86.AX, 0))
-		}, Fault{Kind: GeneralProtection, RIP: base + 10, Offset: 10}, 1},
+		}, Fault{Kind: GeneralProtection, PC: base + 10, Offset: 10}, 1},
 		{"an undefined instruction", packet, func(b *x86.Buf) {
 			b.Bare(x86.Nop + x86.Ud2)
-		}, Fault{Kind: InvalidOpcode, RIP: base + 1, Offset: 1}, 1},
+		}, Fault{Kind: InvalidOpcode, PC: base + 1, Offset: 1}, 1},
 		{"a division by zero", packet, func(b *x86.Buf) {
 			b.MovImm32(x86.CX, 0)
 			b.Unary(x86.Div, x86.W32, x86.R(x86.CX))
-		}, Fault{Kind: DivideError, RIP: base + 5, Offset: 5}, 1},
+		}, Fault{Kind: DivideError, PC: base + 5, Offset: 5}, 1},
 		{"a system call by interrupt", packet, func(b *x86.Buf) {
 			b.Raw(0xcd, 0x80)
-		}, Fault{Kind: Exception, Number: 0x80, RIP: base + 2, Offset: -1}, 1},
+		}, Fault{Kind: Exception, Number: 0x80, PC: base + 2, Offset: -1}, 1},
 		{"a halt", packet, func(b *x86.Buf) {
 			b.Bare(x86.Nop + x86.Hlt + x86.Nop)
-		}, Fault{Kind: LostControl, Where: "the processor halted", RIP: base + 2, Offset: 2}, 2},
+		}, Fault{Kind: LostControl, Where: "the processor halted", PC: base + 2, Offset: 2}, 2},
 		{"a jump into the driver", packet, func(b *x86.Buf) {
 			b.MovImm64(x86.AX, m.driver.first)
 			b.JmpRM(x86.R(x86.AX))
@@ -162,7 +162,7 @@ func TestFaults(t *testing.T) {
 		}, Fault{Kind: LostControl, Where: "the code overwrote the harness's data", Offset: -1}, 3},
 		{"an endless loop", packet, func(b *x86.Buf) {
 			b.JmpShort(-2)
-		}, Fault{Kind: Timeout, Where: "more than 1000 blocks executed", RIP: base}, 0},
+		}, Fault{Kind: Timeout, Where: "more than 1000 blocks executed", PC: base}, 0},
 		{"a breakpoint where the kernel has no routine", packet, func(b *x86.Buf) {
 			b.MovImm64(x86.AX, p.Symbols["skb_copy_bits"]+32)
 			b.JmpRM(x86.R(x86.AX))
@@ -184,8 +184,8 @@ func TestFaults(t *testing.T) {
 					t.Fatalf("returned %+v, want %v", r, &test.want)
 				}
 				got := *r.Fault
-				if test.want.RIP == 0 {
-					got.RIP = 0
+				if test.want.PC == 0 {
+					got.PC = 0
 				}
 				if test.want.Address == 0 {
 					got.Address = 0

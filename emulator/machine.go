@@ -25,11 +25,13 @@ const (
 
 // options are the tunables of a machine.
 type options struct {
-	budget   uint64
-	timeout  time.Duration
-	buffer   uint32
-	userPage bool
-	trace    bool
+	budget    uint64
+	timeout   time.Duration
+	buffer    uint32
+	userPage  bool
+	trace     bool
+	alignment bool
+	tailroom  int
 }
 
 // Option changes how a machine is made.
@@ -49,6 +51,19 @@ func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout =
 // very large images want 32 MiB.
 func WithBuffer(bytes uint32) Option { return func(o *options) { o.buffer = bytes } }
 
+// WithTailroom puts so many readable zeros behind the linear part of every
+// packet, at most 4096, in place of the guard page: kernels have some there, so
+// that reading a few bytes too many gives a value and no fault.
+func WithTailroom(bytes int) Option {
+	return func(o *options) { o.tailroom = min(max(bytes, 0), pageSize) }
+}
+
+// WithAlignmentChecks makes a machine that looks at the alignment of memory
+// accesses and, at calls of the kernel's routines, of the stack: see
+// [BrokenAlignment] and [Result.StackUnaligned]. It is many times slower.
+// Processors that take unaligned accesses are not held to any alignment.
+func WithAlignmentChecks() Option { return func(o *options) { o.alignment = true } }
+
 // withUserPage maps a page of user space.
 func withUserPage(o *options) { o.userPage = true }
 
@@ -58,8 +73,10 @@ func withUserPage(o *options) { o.userPage = true }
 type Machine struct {
 	profile *kernelabi.Profile
 	opts    options
+	arch    arch
+	plan    *plan
 	mem     *memory
-	tables  *pageTable
+	tables  tables
 	engine  *uc.Engine
 	regions []region // everything mapped but the image
 	packets packets
@@ -67,6 +84,7 @@ type Machine struct {
 	routine *routines
 	driver  *driver
 	control []byte // the driver's control page
+	stack   []byte
 	cpu     []byte // the processor number
 	end     int    // index of the descriptor that ends the window
 
@@ -79,7 +97,7 @@ type Machine struct {
 	watch watchdog
 
 	va      addresses
-	initial [3]uint64 // control registers of the clean state
+	initial []uint64 // control registers of the clean state
 }
 
 var (
@@ -93,10 +111,11 @@ func New(p *kernelabi.Profile, opts ...Option) (*Machine, error) {
 	if p == nil {
 		return nil, errors.New("no profile")
 	}
-	if p.Arch != kernelabi.X86_64 {
-		return nil, fmt.Errorf("profile %s: architecture %s is not emulated yet", p.Name, p.Arch)
+	a, err := newArch(p)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
 	}
-	m := &Machine{profile: p, opts: options{budget: 1 << 20, timeout: 30 * time.Second, buffer: 16 << 20}}
+	m := &Machine{profile: p, arch: a, plan: a.plan(), opts: options{budget: 1 << 20, timeout: 30 * time.Second, buffer: 16 << 20}}
 	for _, o := range opts {
 		o(&m.opts)
 	}
@@ -216,9 +235,9 @@ func (m *Machine) load(img *kernelabi.Image) error {
 	mem := m.mem.bytes(r.pa, r.size)
 	start := img.Base - r.va
 	end := start + uint64(len(img.Code))
-	fill(mem[:start], fillByte)
+	fillCode(mem[:start], 0, m.plan.filling)
 	copy(mem[start:end], img.Code)
-	fill(mem[end:], fillByte)
+	fillCode(mem[end:], int(end), m.plan.filling)
 
 	if m.image != nil {
 		m.tables.remove(&m.imagePage)
@@ -241,11 +260,11 @@ func (m *Machine) load(img *kernelabi.Image) error {
 }
 
 // invalidate makes the processor forget what it knows of the pages from lo to
-// hi and of the image before: in the driver, which is much cheaper than to
+// hi and of the image before: in the driver, which may be much cheaper than to
 // flush the TLB, if they are the same pages.
 func (m *Machine) invalidate(lo, hi uint64) error {
 	old := m.imagePage
-	if old.size != 0 && old.va == lo {
+	if m.plan.forgets && old.size != 0 && old.va == lo {
 		// If the driver did not get to the pages of the time before, those were
 		// at most pages of this range.
 		hi = max(hi, old.end())
@@ -266,11 +285,13 @@ func (m *Machine) invalidate(lo, hi uint64) error {
 
 // imageRegion finds the pages of an image, with room for fill bytes behind it.
 func (m *Machine) imageRegion(base, size uint64) (region, error) {
-	const behind = 32 // longer than any instruction
 	lo := base &^ uint64(pageMask)
-	hi := (base + size + behind + pageMask) &^ uint64(pageMask)
-	if !canonical(base) || !canonical(hi-1) || hi <= lo || hi+pageSize < hi {
-		return region{}, fmt.Errorf("image base %#x: %d bytes from there on are not all canonical addresses", base, size)
+	hi := (base + size + m.plan.longest + pageMask) &^ uint64(pageMask)
+	if valid := m.plan.valid; !valid(base) || !valid(hi-1) || hi <= lo || hi+pageSize < hi {
+		return region{}, fmt.Errorf("image base %#x: %d bytes from there on are not all %s addresses", base, size, m.plan.kind)
+	}
+	if base%m.plan.align != 0 {
+		return region{}, fmt.Errorf("image base %#x: instructions are at multiples of %d", base, m.plan.align)
 	}
 	if lo < 1<<16 {
 		return region{}, fmt.Errorf("image base %#x: the first 64 KiB are never mapped, so that null pointers fault", base)

@@ -316,7 +316,7 @@ func TestLoadErrors(t *testing.T) {
 		{"the end of the address space", &kernelabi.Image{Code: ret, Base: ^uint64(0)}, "canonical"},
 		{"over a symbol", &kernelabi.Image{Code: ret, Base: p.Symbols["sk_load_word"]}, "overlaps the kernel's text"},
 		{"next to a symbol's page", &kernelabi.Image{Code: ret, Base: p.Symbols["sk_load_word"] - pageSize}, "overlaps the kernel's text"},
-		{"over the stack", &kernelabi.Image{Code: ret, Base: m.va.page(pageStack)}, "overlaps"},
+		{"over the stack", &kernelabi.Image{Code: ret, Base: m.va.page(m.plan.stack)}, "overlaps"},
 		{"over everything of the harness", &kernelabi.Image{Code: make([]byte, maxImage), Base: m.va.base - 100}, "overlaps"},
 		{"another architecture", &kernelabi.Image{Code: ret, Base: p.Base, Profile: &arm}, "armv7"},
 	} {
@@ -375,15 +375,15 @@ func TestProfileErrors(t *testing.T) {
 	for i := range 40 {
 		many["symbol"+strconv.Itoa(i)] = 0xffffffff81000000 + uint64(i)<<20
 	}
-	arm := *p
-	arm.Arch = kernelabi.ARMv5
+	mips := *p
+	mips.Arch = "mips"
 	for _, test := range []struct {
 		desc    string
 		profile *kernelabi.Profile
 		want    string
 	}{
 		{"none", nil, "no profile"},
-		{"an architecture that is not there yet", &arm, "not emulated"},
+		{"an architecture that is not there", &mips, "not emulated"},
 		{"two symbols at one address", p.WithSymbols(map[string]uint64{"sk_load_word": p.Symbols["sk_load_half"]}), "are both at"},
 		{"a symbol one byte behind another", p.WithSymbols(map[string]uint64{"skb_copy_bits": p.Symbols["sk_load_half"] - 1, "sk_load_word_positive_offset": p.Symbols["sk_load_half"] - 2}), "too near"},
 		{"a symbol that is not canonical", p.WithSymbols(map[string]uint64{"sk_load_word": 0x1234567890123456}), "not an address"},

@@ -82,6 +82,17 @@ func (r *region) overlaps(va, size uint64) bool {
 	return va-lo < r.size+2*pageSize || lo-va < size
 }
 
+// fillCode repeats a pattern of code; the first byte is the one that the pattern
+// has at the offset at.
+func fillCode(b []byte, at int, pattern []byte) {
+	for i := range min(len(b), len(pattern)) {
+		b[i] = pattern[(at+i)%len(pattern)]
+	}
+	for n := len(pattern); n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}
+
 // fill sets every byte.
 func fill(b []byte, v byte) {
 	if v == 0 {

@@ -15,19 +15,26 @@ import (
 // unless the part fills its pages. Neither are accesses to what surrounds a
 // struct sk_buff or net_device: several lie on one page, read-only like the
 // packets, in poison.
+//
+// So the alignment of skb->data follows from the length of the linear part.
+// Kernels have it 2 mod 4 most of the time (NET_IP_ALIGN), but promise nothing:
+// code for processors without unaligned accesses has to load byte by byte
+// wherever the packet is, and here it meets all alignments.
 
 // poisonByte fills what no packet and no field occupies.
 const poisonByte = 0xee
 
 const (
-	maxLinear   = kernelabi.MaxPacket + kernelabi.MaxHeader + 1 // bytes of headroom and linear part
-	maxParts    = kernelabi.MaxFrags + 1
-	smallParts  = 256                                       // parts of up to a page
-	largeParts  = maxParts                                  // larger ones
-	largePages  = (maxLinear + pageSize - 1) / pageSize     // size of a larger one
-	fragEntry   = 16                                        // address and length
-	fragTable   = (kernelabi.MaxFrags*fragEntry + 63) &^ 63 // of one packet
-	windowSlots = 64                                        // packets in guest memory at a time
+	maxLinear  = kernelabi.MaxPacket + kernelabi.MaxHeader + 1 + pageSize // bytes of headroom, linear part and tailroom
+	maxParts   = kernelabi.MaxFrags + 1
+	smallParts = 256                                       // parts of up to a page
+	largeParts = maxParts                                  // larger ones
+	largePages = (maxLinear + pageSize - 1) / pageSize     // size of a larger one
+	fragEntry  = 16                                        // address and length
+	fragTable  = (kernelabi.MaxFrags*fragEntry + 63) &^ 63 // of one packet
+	// fragPayOffset is where a fragment table has what skb_get_poff returns.
+	fragPayOffset = fragTable - 8
+	windowSlots   = 64 // packets in guest memory at a time
 )
 
 // extent is a run of pages that one part of a packet ends in, between guard
@@ -57,6 +64,7 @@ func (e *extent) place(n int) (va uint64, mem []byte) {
 // slot is the place of one packet's structs.
 type slot struct {
 	skb    uint64 // address of struct sk_buff
+	input  uint64 // what the code is called with: skb, or the address of a system call
 	dev    uint64
 	mem    []byte // private words, sk_buff, net_device
 	frags  uint64 // address of the fragment table
@@ -79,6 +87,7 @@ type fields struct {
 	device, mac, network, ifindex, devType int
 
 	wideHeaders bool // mac_header and network_header are 32 bits
+	pointer     int  // bytes of an address
 	dev         int  // where net_device starts
 	size        int  // of a slot
 }
@@ -98,17 +107,17 @@ type field struct {
 }
 
 // newFields computes where everything lies in a slot.
-func newFields(layout kernelabi.Layout) (*fields, error) {
-	f := &fields{}
+func newFields(layout kernelabi.Layout, pointer int) (*fields, error) {
+	f := &fields{pointer: pointer}
 	skbSize, err := place(layout, skbStart, []field{
 		{kernelabi.SkbLen, 4, &f.skbLen}, {kernelabi.SkbDataLen, 4, &f.dataLen},
-		{kernelabi.SkbData, 8, &f.data}, {kernelabi.SkbHead, 8, &f.head},
+		{kernelabi.SkbData, pointer, &f.data}, {kernelabi.SkbHead, pointer, &f.head},
 		{kernelabi.SkbTail, 4, &f.tail}, {kernelabi.SkbEnd, 4, &f.end},
 		{kernelabi.SkbProtocol, 2, &f.protocol}, {kernelabi.SkbPktType, 1, &f.pktType},
 		{kernelabi.SkbMark, 4, &f.mark}, {kernelabi.SkbRxhash, 4, &f.rxhash},
 		{kernelabi.SkbQueue, 2, &f.queue}, {kernelabi.SkbVlanTCI, 2, &f.vlanTCI},
 		{skbVlanProto, 2, &f.vlanProto}, {skbVlanPresent, 1, &f.vlanPresent},
-		{kernelabi.SkbDev, 8, &f.device}, {kernelabi.SkbMacHeader, 4, &f.mac},
+		{kernelabi.SkbDev, pointer, &f.device}, {kernelabi.SkbMacHeader, 4, &f.mac},
 		{kernelabi.SkbNetHeader, 4, &f.network},
 	})
 	if err != nil {
@@ -153,15 +162,18 @@ type packets struct {
 	small, large []extent
 	smallUsed    int
 	largeUsed    int
+	payOffset    bool // packets need fragPayOffset
+	tailroom     int  // bytes behind the linear part
 }
 
 // reset makes all extents free for the next window.
 func (p *packets) reset() { p.smallUsed, p.largeUsed = 0, 0 }
 
-// skb is the address of packet i's sk_buff, 0 behind the last.
-func (p *packets) skb(i int) uint64 {
+// input is the address that the code is called with for input i, 0 behind the
+// last.
+func (p *packets) input(i int) uint64 {
 	if i < len(p.slots) {
-		return p.slots[i].skb
+		return p.slots[i].input
 	}
 	return 0
 }
@@ -179,7 +191,7 @@ func (p *packets) fits(s *kernelabi.Skb) bool {
 			small++
 		}
 	}
-	count(s.Headroom + s.Headlen)
+	count(s.Headroom + s.Headlen + p.tailroom)
 	for _, n := range s.Frags {
 		count(n)
 	}
@@ -203,9 +215,10 @@ func (p *packets) part(n, slot, part int) (va uint64, mem []byte) {
 // write puts a packet that passed Check, and that fits, into slot i.
 func (p *packets) write(i int, s *kernelabi.Skb) {
 	slot, f := &p.slots[i], p.fields
-	head, mem := p.part(s.Headroom+s.Headlen, i, 0)
+	head, mem := p.part(s.Headroom+s.Headlen+p.tailroom, i, 0)
 	clear(mem[:s.Headroom])
 	copy(mem[s.Headroom:], s.Packet[:s.Headlen])
+	clear(mem[s.Headroom+s.Headlen:])
 	data := head + uint64(s.Headroom)
 	tail := data + uint64(s.Headlen)
 
@@ -230,10 +243,15 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	// Fields that the layout does not have are written too, to the waste word.
 	m.put32(f.skbLen, uint32(len(s.Packet)))
 	m.put32(f.dataLen, uint32(len(s.Packet)-s.Headlen))
-	m.put64(f.data, data)
-	m.put64(f.head, head)
-	m.put32(f.tail, uint32(s.Headroom+s.Headlen))
-	m.put32(f.end, uint32(s.Headroom+s.Headlen))
+	m.putAddress(f.data, data, f.pointer)
+	m.putAddress(f.head, head, f.pointer)
+	// Kernels of 64 bits have offsets from head here, those of 32 bits addresses.
+	origin := 0
+	if f.pointer == 4 {
+		origin = int(head)
+	}
+	m.put32(f.tail, uint32(origin+s.Headroom+s.Headlen))
+	m.put32(f.end, uint32(origin+s.Headroom+s.Headlen))
 	m.put16(f.protocol, s.Protocol<<8|s.Protocol>>8)
 	m.put8(f.pktType, poisonByte&^7|s.PktType&7)
 	m.put32(f.mark, s.Mark)
@@ -252,8 +270,8 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	}
 	mac, network := s.Headroom+s.MacHeader, s.Headroom+s.NetworkHeader
 	if f.wideHeaders {
-		m.put32(f.mac, uint32(mac))
-		m.put32(f.network, uint32(network))
+		m.put32(f.mac, uint32(origin+mac))
+		m.put32(f.network, uint32(origin+network))
 	} else {
 		m.put16(f.mac, uint16(mac))
 		m.put16(f.network, uint16(network))
@@ -262,9 +280,12 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	if s.NoDevice {
 		dev = 0
 	}
-	m.put64(f.device, dev)
+	m.putAddress(f.device, dev, f.pointer)
 	m.put32(f.ifindex, s.Ifindex)
 	m.put16(f.devType, s.DevType)
+	if p.payOffset {
+		put32(slot.fragsM[fragPayOffset:], s.PayOffset())
+	}
 }
 
 // slotMem is a slot's memory for stores at the offsets of fields, all of which
@@ -275,6 +296,14 @@ type slotMem struct{ p unsafe.Pointer }
 func (m slotMem) put8(off int, v uint8)   { *(*uint8)(unsafe.Add(m.p, off)) = v }
 func (m slotMem) put16(off int, v uint16) { put16((*[2]byte)(unsafe.Add(m.p, off))[:], v) }
 func (m slotMem) put32(off int, v uint32) { put32((*[4]byte)(unsafe.Add(m.p, off))[:], v) }
+func (m slotMem) putAddress(off int, v uint64, size int) {
+	if size == 4 {
+		m.put32(off, uint32(v))
+	} else {
+		m.put64(off, v)
+	}
+}
+
 func (m slotMem) put64(off int, v uint64) { put64((*[8]byte)(unsafe.Add(m.p, off))[:], v) }
 
 // put16, put32 and put64 store into guest memory.
@@ -289,6 +318,8 @@ func (e *extent) name(i int) string {
 		return "another packet"
 	case e.part == 0:
 		return "the packet's linear part"
+	case e.part == partSyscall:
+		return "the system call"
 	}
 	return fmt.Sprintf("fragment %d of the packet", e.part-1)
 }

@@ -15,6 +15,11 @@ type Result struct {
 	// keep. They are known only when it returned.
 	Broken Broken
 
+	// StackUnaligned: a routine of the kernel was called with a stack pointer
+	// that is no multiple of 8. That is for information: it breaks nothing, and
+	// no classic ARM JIT took care. Known with [WithAlignmentChecks] only.
+	StackUnaligned bool
+
 	// Inexact: part of Insns could not be counted, which happens when the
 	// budget or the watchdog ends an input, and with code that runs into the
 	// middle of its own instructions under changed processor flags.
@@ -29,10 +34,11 @@ type Result struct {
 // Broken is a set of broken promises.
 type Broken uint32
 
-// The promises of the x86_64 calling convention. Writes to what does not
-// belong to the code (the caller's stack, packet, sk_buff, device, program) are
-// faults, not promises: those pages are read-only.
+// The promises of the calling conventions. Writes to what does not belong to the
+// code (the caller's stack, packet, sk_buff, device, program) are faults, not
+// promises: those pages are read-only.
 const (
+	// x86_64: registers to preserve.
 	BrokenRBX Broken = 1 << iota
 	BrokenRBP
 	BrokenR12
@@ -40,12 +46,25 @@ const (
 	BrokenR14
 	BrokenR15
 	BrokenStack     // the stack pointer is not where the caller had it
-	BrokenDirection // the direction flag is set
+	BrokenDirection // x86_64: the direction flag is set
+	// ARM: registers to preserve.
+	BrokenR4
+	BrokenR5
+	BrokenR6
+	BrokenR7
+	BrokenR8
+	BrokenR9
+	BrokenR10
+	BrokenR11
+	BrokenMode      // ARM: another processor mode, or other interrupts masked
+	BrokenAlignment // ARMv5: an access that was not aligned; see WithAlignmentChecks
 )
 
 var brokenNames = []string{
 	"rbx changed", "rbp changed", "r12 changed", "r13 changed", "r14 changed", "r15 changed",
 	"stack pointer changed", "direction flag set",
+	"r4 changed", "r5 changed", "r6 changed", "r7 changed", "r8 changed", "r9 changed", "r10 changed", "r11 changed",
+	"processor mode or interrupt mask changed", "unaligned access",
 }
 
 // String lists the broken promises: "rbx changed, direction flag set".

@@ -1,12 +1,11 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-
-	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/kjit-project/kjit/emulator/internal/uc"
 	"github.com/kjit-project/kjit/kernelabi"
@@ -47,22 +46,37 @@ func (m *Machine) fill(inputs []kernelabi.Input) (int, error) {
 	m.packets.reset()
 	n := min(len(inputs), windowSlots)
 	cpu := uint32(0) // the same for all of a window
+	put32(m.cpu, cpu)
 	for i, input := range inputs[:n] {
-		skb, ok := input.(*kernelabi.Skb)
-		if !ok || skb == nil {
+		switch in := input.(type) {
+		case *kernelabi.Skb:
+			if in == nil {
+				return i, fmt.Errorf("a nil %T is no input", in)
+			}
+			if err := in.Check(); err != nil {
+				return i, err
+			}
+			if i == 0 {
+				put32(m.cpu, in.CPU)
+				cpu = in.CPU
+			}
+			if in.CPU != cpu || !m.packets.fits(in) {
+				return i, nil
+			}
+			m.packets.write(i, in)
+			m.point(i, m.packets.slots[i].skb)
+		case *kernelabi.Syscall:
+			if in == nil {
+				return i, fmt.Errorf("a nil %T is no input", in)
+			}
+			addr, ok := m.packets.writeSyscall(i, in)
+			if !ok {
+				return i, nil
+			}
+			m.point(i, addr)
+		default:
 			return i, fmt.Errorf("cannot run on an input of type %T", input)
 		}
-		if err := skb.Check(); err != nil {
-			return i, err
-		}
-		if i == 0 {
-			put32(m.cpu, skb.CPU)
-			cpu = skb.CPU
-		}
-		if skb.CPU != cpu || !m.packets.fits(skb) {
-			return i, nil
-		}
-		m.packets.write(i, skb)
 	}
 	return n, nil
 }
@@ -75,7 +89,7 @@ func (m *Machine) descriptor(i int) uint64 {
 // aim makes the driver run inputs first to end-1 of the window.
 func (m *Machine) aim(first, end int) {
 	if m.end != end {
-		put64(m.control[ctlDescriptors+m.end*descSize+descSkb:], m.packets.skb(m.end))
+		put64(m.control[ctlDescriptors+m.end*descSize+descSkb:], m.packets.input(m.end))
 		put64(m.control[ctlDescriptors+end*descSize+descSkb:], 0)
 		m.end = end
 	}
@@ -117,7 +131,7 @@ func (m *Machine) start(first, end int, results []Result) (next int, intact bool
 	e.Run(m.driver.begin, first, end)
 
 	next = e.Next()
-	halted := e.Err() == nil && e.Reason() == uc.StoppedByNothing && e.RIP() == m.driver.halted && !e.Running()
+	halted := e.Err() == nil && e.Reason() == uc.StoppedByNothing && e.PC() == m.driver.halted && !e.Running()
 	if halted && next == end && m.cursor() == m.descriptor(next) {
 		m.collect(first, next, results)
 		return next, true, m.settle()
@@ -127,19 +141,20 @@ func (m *Machine) start(first, end int, results []Result) (next int, intact bool
 	}
 	// Input bad did not return, or an input broke the driver.
 	bad, running := next-1, e.Running()
-	if running && e.RIP()-m.va.page(pageDriver) < pageSize && e.Reason() != uc.StoppedByDriver && bad > first {
+	insns, blocks, flags := e.Unfinished()
+	if running && blocks == 0 && e.PC()-m.va.page(pageDriver) < pageSize && bad > first {
 		// It was the driver that faulted, on its way from one input to the next.
 		bad, running = bad-1, false
 	}
 	intact = running && m.cursor() == m.descriptor(bad)
 	m.collect(first, bad, results)
-	insns, _, exact := e.Unfinished()
-	results[bad] = Result{Insns: insns, Inexact: !exact, Fault: m.classify(bad, m.watch.expired.Load())}
+	results[bad] = Result{Insns: insns, Inexact: flags&uc.Inexact != 0, Fault: m.classify(bad, m.watch.expired.Load())}
 	if running {
 		m.correct(&results[bad])
 	} else {
-		results[bad].Fault.Kind = LostControl
-		results[bad].Fault.Where = "the code overwrote the harness's data"
+		f := results[bad].Fault // of the driver
+		f.Kind, f.Access, f.Address = LostControl, NoAccess, 0
+		f.Where = cmp.Or(m.arch.leftBehind(m), "the code overwrote the harness's data")
 		results[bad].Inexact = true
 	}
 	m.repair()
@@ -170,14 +185,18 @@ func (m *Machine) known() bool {
 
 // collect takes the results of inputs that returned.
 func (m *Machine) collect(first, end int, results []Result) {
-	counts, inexact := m.engine.Counts(), m.engine.Inexact()
+	counts, flags := m.engine.Counts(), m.engine.Flags()
 	for i := first; i < end; i++ {
 		d := m.control[ctlDescriptors+i*descSize:][:descSize:descSize]
 		r := &results[i]
 		r.Value = binary.LittleEndian.Uint32(d[descValue:])
 		r.Fault = nil
 		r.Broken = Broken(binary.LittleEndian.Uint32(d[descBroken:]))
-		r.Inexact = inexact[i] != 0
+		r.Inexact = flags[i]&uc.Inexact != 0
+		r.StackUnaligned = flags[i]&uc.UnalignedStack != 0
+		if flags[i]&uc.UnalignedData != 0 && m.plan.aligned {
+			r.Broken |= BrokenAlignment
+		}
 		r.Insns = counts[i]
 		if r.Broken != 0 {
 			put32(d[descBroken:], 0)
@@ -192,7 +211,7 @@ func (m *Machine) repair() {
 	put64(m.control[ctlStale:], 0)
 	put64(m.control[ctlStaleEnd:], 0)
 	for i := range windowSlots + 1 {
-		put64(m.control[ctlDescriptors+i*descSize+descSkb:], m.packets.skb(i))
+		put64(m.control[ctlDescriptors+i*descSize+descSkb:], m.packets.input(i))
 		put32(m.control[ctlDescriptors+i*descSize+descBroken:], 0)
 	}
 	put64(m.control[ctlDescriptors+m.end*descSize+descSkb:], 0)
@@ -205,13 +224,11 @@ func (m *Machine) correct(r *Result) {
 	case Timeout, LostControl:
 		r.Inexact = true
 		return
-	case Breakpoint:
-		return // ends a block, and has happened
 	}
 	addr, size, insns := m.engine.LastBlock()
-	rip := r.Fault.RIP
+	rip := r.Fault.PC
 	if rip-addr >= uint64(size) {
-		return // a fetch from elsewhere
+		return // a fetch from elsewhere, or behind an instruction that ended the block
 	}
 	left, ok := m.remaining(addr, size, insns, rip)
 	if !ok {
@@ -234,16 +251,11 @@ func (m *Machine) remaining(addr uint64, size, insns int, rip uint64) (int, bool
 	}
 	n := 0
 	for at := rip; at < addr+uint64(size); n++ {
-		pte := m.tables.walk(at)
-		if pte == 0 {
+		size := m.arch.instruction(m.code(at, int(m.plan.longest)))
+		if size == 0 {
 			return 0, false
 		}
-		pa := pte&pteAddr + at&pageMask
-		inst, err := x86asm.Decode(m.mem.bytes(pa, min(15, uint64(len(m.mem.ram))-pa)), 64)
-		if err != nil {
-			return 0, false
-		}
-		at += uint64(inst.Len)
+		at += uint64(size)
 	}
 	return n, true
 }
@@ -312,9 +324,9 @@ func nameRegion(addr uint64, r *region) string {
 
 // locate fills in where the instruction is.
 func (m *Machine) locate(f *Fault) {
-	rip := f.RIP
+	rip := f.PC
 	if f.Kind == Breakpoint {
-		rip-- // RIP is behind it
+		rip -= m.plan.behind
 	}
 	if m.image != nil && m.image.Contains(rip) {
 		f.Offset = int(rip - m.image.Base)

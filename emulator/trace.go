@@ -10,8 +10,8 @@ import (
 const maxSteps = 1 << 18
 
 // Step is one executed instruction of the image, with the registers in which
-// the JITs of the architecture keep A and X (x86_64: eax and ebx) as they were
-// before it.
+// the JITs of the architecture keep A and X (x86_64: eax and ebx; ARM: r4 and
+// r5) as they were before it.
 type Step struct {
 	Offset int // in the image
 	A, X   uint32

@@ -2,35 +2,6 @@ package emulator
 
 import "github.com/kjit-project/kjit/internal/x86"
 
-// The batch driver: guest code that calls the image once for every input of a
-// window, so that entering and leaving the engine is paid for once. It finds
-// what to do in the control page.
-//
-//	control page:  0 cursor   address of the descriptor of the input that runs
-//	               8 entry    address of the image
-//	              16 stale    pages from here on to [24] were mapped anew
-//	              64 ...      descriptors; behind the last one with skb 0
-//	descriptor:    0 skb, 8 value returned, 12 promises broken
-//
-// Its blocks and memory accesses are most of what an input costs beside the
-// code under test. So the way from one input to the next is one block without
-// a branch (the jump to the image goes elsewhere if there is anything to do),
-// registers that code has to preserve are set once and again only after code
-// that did not, and what all inputs of a window have in common is not in the
-// descriptors.
-const (
-	ctlCursor      = 0
-	ctlEntry       = 8
-	ctlStale       = 16
-	ctlStaleEnd    = 24
-	ctlDescriptors = 64
-
-	descSkb    = 0
-	descValue  = 8
-	descBroken = 12
-	descSize   = 16
-)
-
 // calleeSaved are the registers that code must leave as they were, in the
 // order of the Broken bits.
 var calleeSaved = []x86.Reg{x86.BX, x86.BP, x86.R12, x86.R13, x86.R14, x86.R15}
@@ -38,16 +9,6 @@ var calleeSaved = []x86.Reg{x86.BX, x86.BP, x86.R12, x86.R13, x86.R14, x86.R15}
 // pattern is what a callee-saved register holds at entry. It looks like a
 // kernel address where nothing is, and no 32-bit operation leaves it alone.
 func pattern(r x86.Reg) int32 { return -0x2152c000 + int32(r)*0x101 }
-
-// driver is the assembled driver.
-type driver struct {
-	code   []byte
-	begin  uint64 // where a window starts
-	first  uint64 // the block that calls the image for the first input
-	leave  uint64 // the block that code returns to, which calls it for the next
-	pause  uint64 // the block that comes instead of the image when there is something to do
-	halted uint64 // RIP after the window
-}
 
 // assembleDriver makes the driver for base. stack is the address that rsp has
 // in the caller, program that of the second argument; all addresses are within
@@ -159,6 +120,7 @@ func assembleDriver(base, control, stack, program uint64) (*driver, error) {
 	a.Mov(x86.W32, x86.At(x86.AX, descBroken-descSize), x86.R8)
 	a.Test(x86.W64, x86.R(x86.DI), x86.DI)
 	a.Jcc(x86.CondNE, begin)
+	halt := a.Here()
 	a.Bare(x86.Hlt)
 	halted := a.Here()
 
@@ -167,7 +129,7 @@ func assembleDriver(base, control, stack, program uint64) (*driver, error) {
 		return nil, err
 	}
 	at := func(l x86.Label) uint64 { return base + uint64(a.Offset(l)) }
-	return &driver{code: code, begin: at(begin), first: at(first), leave: at(leave), pause: at(pause), halted: at(halted)}, nil
+	return &driver{code: code, begin: at(begin), first: at(first), leave: at(leave), pause: at(pause), halt: at(halt), halted: at(halted)}, nil
 }
 
 const (

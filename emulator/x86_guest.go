@@ -38,12 +38,6 @@ var loadSizes = []struct {
 	bytes int8
 }{{"word", 4}, {"half", 2}, {"byte", 1}, {"byte_msh", 1}}
 
-// routines is the assembled code of all routines at one address.
-type routines struct {
-	code   []byte
-	labels map[string]uint64 // addresses of the entry points
-}
-
 // guestAsm assembles routines that refer to each other by name.
 type guestAsm struct {
 	x86.Asm
@@ -63,8 +57,8 @@ func (a *guestAsm) label(name string) x86.Label {
 func (a *guestAsm) begin(name string) { a.Bind(a.label(name)) }
 
 // assembleRoutines makes the routines for loading at base. cpu is the address
-// of the word that holds the processor number.
-func assembleRoutines(base, cpu uint64) (*routines, error) {
+// of the word that holds the processor number; reachFrags see loadHelper.
+func assembleRoutines(base, cpu uint64, reachFrags bool) (*routines, error) {
 	a := &guestAsm{names: map[string]x86.Label{}}
 	for _, s := range loadSizes {
 		a.loadSlow(s.name, s.bytes)
@@ -74,14 +68,22 @@ func assembleRoutines(base, cpu uint64) (*routines, error) {
 	a.skbCopyBits()
 	a.loadPointerNeg()
 	for _, s := range loadSizes[:3] {
-		a.loadHelper(s.bytes)
+		a.loadHelper(s.bytes, reachFrags)
 	}
 	a.begin("bpf_get_raw_cpu_id")
 	a.LeaLabel(x86.AX, a.label("cpu"))
 	a.Load(x86.W64, x86.AX, x86.At(x86.AX, 0))
 	a.Load(x86.W32, x86.AX, x86.At(x86.AX, 0))
 	a.poison(x86.CX, x86.DX, x86.SI, x86.DI, x86.R8, x86.R9, x86.R10, x86.R11)
+	a.Bare(x86.Ret)
+	a.begin(laterPayOffsetSymbol) // the host has dissected the packet
+	a.Load(x86.W64, x86.AX, x86.At(x86.DI, hdrFrags))
+	a.Load(x86.W32, x86.AX, x86.At(x86.AX, fragPayOffset))
+	a.poison(x86.CX, x86.DX, x86.SI, x86.DI, x86.R8, x86.R9, x86.R10, x86.R11)
 	a.begin("return_thunk")
+	a.Bare(x86.Ret)
+	a.begin("clear_bhb_loop")
+	a.poison(x86.AX, x86.CX)
 	a.Bare(x86.Ret)
 	a.begin("cpu")
 	a.Imm64(cpu)
@@ -293,27 +295,40 @@ func (a *guestAsm) loadPointerNeg() {
 	a.Bare(x86.Ret)
 }
 
-// loadHelper is bpf_skb_load_helper_N of later kernels (Linux 4.x on): rdi skb,
-// rsi data, edx headlen, ecx offset; rax is the value in host order or -14.
-func (a *guestAsm) loadHelper(bytes int8) {
-	negative, value, fail := a.NewLabel(), a.NewLabel(), a.NewLabel()
-	a.begin(fmt.Sprintf("bpf_skb_load_helper_%d", int(bytes)*8))
+// loadHelper is bpf_skb_load_helper_N of later kernels (Linux 4.19 on): rdi skb,
+// rsi data, edx headlen, ecx offset; rax is the value in host order or -14. As
+// in the kernel it trusts what its caller says of the linear part. reachFrags:
+// negative offsets may lead to page fragments (Linux 6.16 on).
+func (a *guestAsm) loadHelper(bytes int8, reachFrags bool) {
+	slow, negative, value, fail, out := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
+	name := fmt.Sprintf("bpf_skb_load_helper_%d", int(bytes)*8)
+
+	// For programs that do not keep data and headlen: rdi skb, esi offset.
+	a.begin(name + "_no_cache")
+	a.Mov(x86.W32, x86.R(x86.CX), x86.SI)
+	a.Load(x86.W64, x86.SI, x86.At(x86.DI, hdrData))
+	a.Load(x86.W64, x86.DX, x86.At(x86.DI, hdrTail))
+	a.Alu(x86.Sub, x86.W64, x86.R(x86.DX), x86.SI)
+
+	a.begin(name)
 	a.AluImm8(x86.Sub, x86.W64, x86.R(x86.SP), 8)
-	a.Mov(x86.W32, x86.R(x86.SI), x86.CX)
-	a.Test(x86.W32, x86.R(x86.SI), x86.SI)
+	a.Test(x86.W32, x86.R(x86.CX), x86.CX)
 	a.Jcc(x86.CondS, negative)
+	a.Alu(x86.Sub, x86.W32, x86.R(x86.DX), x86.CX)
+	a.AluImm8(x86.Cmp, x86.W32, x86.R(x86.DX), bytes)
+	a.Jcc(x86.CondL, slow)
+	a.Lea(x86.W64, x86.AX, x86.Indexed(x86.SI, x86.CX, 1, 0))
+	a.Jmp(value)
+
+	a.Bind(slow)
+	a.Mov(x86.W32, x86.R(x86.SI), x86.CX)
 	a.Lea(x86.W64, x86.DX, x86.At(x86.SP, 0))
 	a.MovImm32(x86.CX, uint32(bytes))
 	a.CallLabel(a.label("skb_copy_bits"))
 	a.Test(x86.W32, x86.R(x86.AX), x86.AX)
 	a.Jcc(x86.CondS, fail)
 	a.Lea(x86.W64, x86.AX, x86.At(x86.SP, 0))
-	a.Jmp(value)
-	a.Bind(negative)
-	a.MovImm32(x86.DX, uint32(bytes))
-	a.CallLabel(a.label("bpf_internal_load_pointer_neg_helper"))
-	a.Test(x86.W64, x86.R(x86.AX), x86.AX)
-	a.Jcc(x86.CondE, fail)
+
 	a.Bind(value)
 	a.loadValue(bytes, x86.At(x86.AX, 0))
 	switch bytes {
@@ -322,12 +337,38 @@ func (a *guestAsm) loadHelper(bytes int8) {
 	case 2:
 		a.ShiftImm(x86.Rol, x86.W16, x86.R(x86.AX), 8)
 	}
+	a.Bind(out)
+	a.poison(x86.CX, x86.DX, x86.SI, x86.DI, x86.R8, x86.R9, x86.R10, x86.R11)
 	a.AluImm8(x86.Add, x86.W64, x86.R(x86.SP), 8)
 	a.Bare(x86.Ret)
+
+	a.Bind(negative)
+	if reachFrags {
+		link, done := a.NewLabel(), a.NewLabel()
+		fromHeader := func(base, header int32, below x86.Label) {
+			a.AluImm(x86.Cmp, x86.W32, x86.R(x86.CX), base)
+			a.Jcc(x86.CondL, below)
+			a.Load(x86.W64, x86.AX, x86.At(x86.DI, header))
+			a.AluLoad(x86.Sub, x86.W64, x86.AX, x86.At(x86.DI, hdrData))
+			a.Lea(x86.W64, x86.AX, x86.Indexed(x86.AX, x86.CX, 1, -base))
+		}
+		fromHeader(-0x100000, hdrNetwork, link)
+		a.Jmp(done)
+		a.Bind(link)
+		fromHeader(-0x200000, hdrMac, fail)
+		a.Bind(done)
+		a.Mov(x86.W32, x86.R(x86.CX), x86.AX)
+		a.Jmp(slow)
+	} else {
+		a.Mov(x86.W32, x86.R(x86.SI), x86.CX)
+		a.MovImm32(x86.DX, uint32(bytes))
+		a.CallLabel(a.label("bpf_internal_load_pointer_neg_helper"))
+		a.Test(x86.W64, x86.R(x86.AX), x86.AX)
+		a.Jcc(x86.CondNE, value)
+	}
 	a.Bind(fail)
 	a.MovImm(x86.W64, x86.R(x86.AX), -14)
-	a.AluImm8(x86.Add, x86.W64, x86.R(x86.SP), 8)
-	a.Bare(x86.Ret)
+	a.Jmp(out)
 }
 
 // piece is a routine short enough to stand at its symbol's address: code, a

@@ -19,7 +19,6 @@ const (
 // pageTable is a four-level page table in guest memory.
 type pageTable struct {
 	mem    *memory
-	root   uint64   // physical address: CR3
 	tables []uint64 // all frames it may use; tables[0] is the root
 	used   int
 }
@@ -37,10 +36,12 @@ func newPageTable(mem *memory, frames int) (*pageTable, error) {
 		}
 		t.tables = append(t.tables, pa)
 	}
-	t.root = t.tables[0]
 	t.used = 1
 	return t, nil
 }
+
+// root is CR3.
+func (t *pageTable) root() uint64 { return t.tables[0] }
 
 // reset empties the table.
 func (t *pageTable) reset() {
@@ -53,7 +54,7 @@ func (t *pageTable) reset() {
 // entry returns the last-level entry for va, or nil when a table is missing
 // and make is false, or when there is no frame for one.
 func (t *pageTable) entry(va uint64, create bool) []byte {
-	table := t.root
+	table := t.root()
 	for shift := 39; ; shift -= 9 {
 		slot := t.mem.bytes(table+(va>>shift&511)*8, 8)
 		if shift == 12 {
@@ -103,17 +104,25 @@ func (t *pageTable) remove(r *region) {
 	}
 }
 
-// walk returns the entry for an address, 0 if it is not mapped.
-func (t *pageTable) walk(va uint64) uint64 {
+// walk looks an address up.
+func (t *pageTable) walk(va uint64) (pa uint64, p prot, ok bool) {
 	if !canonical(va) {
-		return 0
+		return 0, 0, false
 	}
-	if e := t.entry(va, false); e != nil {
-		if pte := binary.LittleEndian.Uint64(e); pte&ptePresent != 0 {
-			return pte
+	e := t.entry(va, false)
+	if e == nil {
+		return 0, 0, false
+	}
+	pte := binary.LittleEndian.Uint64(e)
+	for _, b := range []struct {
+		bit, want uint64
+		prot      prot
+	}{{pteWrite, pteWrite, writable}, {pteNX, 0, executable}, {pteUser, pteUser, user}} {
+		if pte&b.bit == b.want {
+			p |= b.prot
 		}
 	}
-	return 0
+	return pte&pteAddr + va&pageMask, p, pte&ptePresent != 0
 }
 
 // canonical reports whether bits 63 to 47 are equal.

@@ -1,8 +1,8 @@
 package emulator
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -12,17 +12,6 @@ import (
 // perCPUSymbol is the one symbol of the x86_64 profiles that is no address in
 // the kernel's text: the offset of the processor number behind gs.
 const perCPUSymbol = "cpu_number"
-
-// fillByte is int3: what surrounds code, so that running off it is noticed.
-const fillByte = 0xcc
-
-// site is a symbol's place in the kernel's text.
-type site struct {
-	name    string
-	addr    uint64
-	room    uint64 // bytes up to the next symbol
-	routine string // key in pieces, or in routines.labels
-}
 
 // stub is a jump that a site needs near to it, because it has room only for a
 // jump with an 8-bit displacement.
@@ -34,20 +23,17 @@ type stub struct {
 // text is the kernel's text under construction: whole pages around symbols.
 type text struct {
 	routines *routines
-	pages    map[uint64][]byte // by address
-	used     map[uint64]bool   // bytes taken
+	pages    textPages
+	used     map[uint64]bool // bytes taken
 	stubs    []stub
 }
-
-// maxSite is the room behind the last symbol of a neighbourhood.
-const maxSite = 64
 
 // placeSymbols puts what a profile's symbols stand for at their addresses: the
 // fast path itself where it fits in before the next symbol, otherwise a jump.
 // Symbols without a routine get a breakpoint. The result maps page addresses
 // to contents.
 func placeSymbols(symbols map[string]uint64, r *routines) (map[uint64][]byte, []site, error) {
-	t := &text{routines: r, pages: map[uint64][]byte{}, used: map[uint64]bool{}}
+	t := &text{routines: r, pages: textPages{}, used: map[uint64]bool{}}
 	sites, err := findSites(symbols, r)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +51,7 @@ func placeSymbols(symbols map[string]uint64, r *routines) (map[uint64][]byte, []
 	return t.pages, sites, nil
 }
 
-// findSites sorts the symbols and finds out how much room each has.
+// findSites finds out what is to be at each symbol.
 func findSites(symbols map[string]uint64, r *routines) ([]site, error) {
 	plain := "/3.4"
 	if _, ok := symbols["sk_load_word_positive_offset"]; !ok {
@@ -80,40 +66,17 @@ func findSites(symbols map[string]uint64, r *routines) ([]site, error) {
 			}
 		}
 	}
-	var sites []site
-	for name, addr := range symbols {
-		if name == perCPUSymbol {
-			continue
-		}
-		if !canonical(addr) || !canonical(addr+maxSite) || addr+maxSite < addr || addr < pageSize {
-			return nil, fmt.Errorf("symbol %s: %#x is not an address that code can have", name, addr)
-		}
-		s := site{name: name, addr: addr, room: maxSite}
+	symbols = maps.Clone(symbols)
+	delete(symbols, perCPUSymbol)
+	return newSites(symbols, &x86Plan, r, func(name string) string {
 		switch _, isPiece := pieces[name]; {
-		case isPiece:
-			s.routine = name
+		case isPiece, r.labels[name] != 0 && pieces[name+plain].code == nil:
+			return name
 		case pieces[name+plain].code != nil:
-			s.routine = name + plain
-		case r.labels[name] != 0:
-			s.routine = name
+			return name + plain
 		}
-		sites = append(sites, s)
-	}
-	slices.SortFunc(sites, func(a, b site) int {
-		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.name, b.name))
+		return ""
 	})
-	for i := range sites[:max(len(sites)-1, 0)] {
-		s, next := &sites[i], &sites[i+1]
-		s.room = min(s.room, next.addr-s.addr)
-		if s.room == 0 {
-			if r.labels[s.routine] != r.labels[next.routine] {
-				return nil, fmt.Errorf("symbols %s and %s are both at %#x", s.name, next.name, s.addr)
-			}
-			// Two names of one routine: the second stands for both.
-			s.routine = ""
-		}
-	}
-	return sites, nil
 }
 
 func (t *text) place(s site, sites []site) error {
@@ -196,15 +159,9 @@ func displacement(from, to uint64) (int32, bool) {
 
 // put writes code and takes its bytes.
 func (t *text) put(addr uint64, code []byte) {
-	for i, c := range code {
-		a := addr + uint64(i)
-		page := a &^ uint64(pageMask)
-		if t.pages[page] == nil {
-			t.pages[page] = make([]byte, pageSize)
-			fill(t.pages[page], fillByte)
-		}
-		t.pages[page][a&pageMask] = c
-		t.used[a] = true
+	t.pages.put(addr, code, x86Plan.filling)
+	for i := range code {
+		t.used[addr+uint64(i)] = true
 	}
 }
 

@@ -15,8 +15,7 @@ import (
 type JIT struct {
 	profile *kernelabi.Profile
 	emitter emitter
-	machine *emulator.Machine // made at the first run
-	results []emulator.Result
+	guest
 }
 
 // emitter is what the emitters of all architectures have in common.
@@ -32,25 +31,22 @@ func emitterFor(p *kernelabi.Profile) (emitter, error) {
 	return jitarm.ByName(p.Emitter)
 }
 
-// NewJIT returns the runner for a profile. A machine is started only when the
-// first program runs.
-func NewJIT(p *kernelabi.Profile) (*JIT, error) {
+// NewJIT returns the runner for a profile, with options for its machine, which
+// is started only when the first program runs.
+func NewJIT(p *kernelabi.Profile, options ...emulator.Option) (*JIT, error) {
+	if p.Emitter == "" {
+		return nil, fmt.Errorf("profile %s: nothing here compiles for it: its images are imported (kjit replay --image)", p.Name)
+	}
 	emitter, err := emitterFor(p)
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
 	}
-	return &JIT{profile: p, emitter: emitter}, nil
+	return &JIT{profile: p, emitter: emitter, guest: guest{options: options}}, nil
 }
 
 func (r *JIT) Name() string                { return r.profile.Name }
 func (r *JIT) Profile() *kernelabi.Profile { return r.profile }
-
-func (r *JIT) Close() error {
-	if r.machine == nil {
-		return nil
-	}
-	return r.machine.Close()
-}
+func (r *JIT) Close() error                { return r.guest.close() }
 
 // Image checks prog by the profile's rules and compiles it.
 func (r *JIT) Image(prog bpf.Program, kind bpf.Kind) (*kernelabi.Image, error) {
@@ -71,24 +67,7 @@ func (r *JIT) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.Input, out
 
 // RunImage executes img, which need not be r's own.
 func (r *JIT) RunImage(img *kernelabi.Image, inputs []kernelabi.Input, out []Outcome) ([]Outcome, error) {
-	if r.machine == nil {
-		m, err := emulator.New(r.profile)
-		if err != nil {
-			return out, err
-		}
-		r.machine = m
-	}
-	if err := r.machine.Load(img); err != nil {
-		return out, err
-	}
-	var err error
-	if r.results, err = r.machine.Run(inputs, r.results[:0]); err != nil {
-		return out, err
-	}
-	for i := range r.results {
-		out = append(out, outcomeOf(&r.results[i]))
-	}
-	return out, nil
+	return r.guest.run(r.profile, img, inputs, out)
 }
 
 // refusalOutcome turns the two errors that are outcomes into one, and passes

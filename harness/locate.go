@@ -30,9 +30,41 @@ func (p *Place) Print(w io.Writer) {
 	if p.PC >= 0 {
 		where = fmt.Sprintf("at instruction %d", p.PC)
 	}
+	if len(p.Image.PCMap) == 0 {
+		p.printBare(w)
+		return
+	}
 	fmt.Fprintf(w, "  %s: %s\n", where, p.How)
-	listing.SideBySide(w, p.Program, p.Image,
-		func(pc int) bool { return pc == p.PC }, func(off int) bool { return off == p.Offset })
+	listing.SideBySide(w, p.Program, p.Image, func(pc, offset int) bool {
+		if p.PC < 0 {
+			return offset < p.Image.PCMap[0]
+		}
+		return pc == p.PC
+	}, func(off int) bool { return off == p.Offset })
+}
+
+// around is how many bytes of code in front of a place and behind it are shown
+// of images that nobody knows the instructions of.
+const around = 40
+
+// printBare writes the place in an imported image, whose code belongs to no
+// instruction in particular.
+func (p *Place) printBare(w io.Writer) {
+	fmt.Fprintf(w, "  the image of %s: %s\n", p.Image.Origin, p.How)
+	if p.Offset < 0 {
+		return
+	}
+	listing.SideBySide(w, p.Program, p.Image, func(_, offset int) bool {
+		return offset >= p.Offset-around && offset <= p.Offset+around
+	}, func(off int) bool { return off == p.Offset })
+}
+
+// KindOf returns the kind of program that an input is for.
+func KindOf(input kernelabi.Input) bpf.Kind {
+	if _, ok := input.(*kernelabi.Syscall); ok {
+		return bpf.Seccomp
+	}
+	return bpf.Socket
 }
 
 // Locate runs prog on one input, on which r diverges, once more step by step
@@ -42,7 +74,7 @@ func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s runs no machine code", r.Name())
 	}
-	img, err := imager.Image(prog, bpf.Socket)
+	img, err := imager.Image(prog, KindOf(input))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +82,7 @@ func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, err := emulator.New(r.Profile(), emulator.WithTrace())
+	machine, err := emulator.New(r.Profile().WithBase(img.Base), emulator.WithTrace())
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +101,7 @@ func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
 
 // traceReference returns the interpreter's states before each instruction.
 func traceReference(p *kernelabi.Profile, prog bpf.Program, input kernelabi.Input) ([]bpf.State, error) {
-	m, err := bpf.Compile(prog, bpf.Socket, p.Rules)
+	m, err := bpf.Compile(prog, KindOf(input), p.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +111,8 @@ func traceReference(p *kernelabi.Profile, prog bpf.Program, input kernelabi.Inpu
 }
 
 // find walks both traces. They can be compared where machine code begins a new
-// BPF instruction; instructions without code have no such point.
+// BPF instruction; instructions without code have no such point. A register
+// counts only while the rest of the way reads it: what nobody reads may differ.
 func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulator.Result) {
 	starts := map[int]int{} // native offset -> BPF instruction
 	pcmap := p.Image.PCMap  // empty for an image that was never written
@@ -88,7 +121,7 @@ func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulat
 			starts[pcmap[pc]] = pc
 		}
 	}
-	usesX := usesX(p.Program)
+	live := p.live(reference)
 	at := 0 // next reference state
 	for _, step := range steps {
 		pc, ok := starts[step.Offset]
@@ -107,10 +140,10 @@ func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulat
 		case pc != want.PC:
 			p.How = fmt.Sprintf("the code goes on to instruction %d, the interpreter to %d", pc, want.PC)
 			return
-		case pc > 0 && step.A != want.A:
+		case live[at]&bpf.RegA != 0 && step.A != want.A:
 			p.How = fmt.Sprintf("after it A is %#x, the interpreter has %#x", step.A, want.A)
 			return
-		case usesX && step.X != want.X:
+		case live[at]&bpf.RegX != 0 && step.X != want.X:
 			p.How = fmt.Sprintf("after it X is %#x, the interpreter has %#x", step.X, want.X)
 			return
 		}
@@ -131,23 +164,15 @@ func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulat
 	}
 }
 
-// usesX reports whether any instruction reads or writes X, so that a JIT has to
-// keep it from the start.
-func usesX(prog bpf.Program) bool {
-	for _, ins := range prog {
-		ext, isExt := ins.Extension()
-		switch {
-		case isExt:
-			if ext == bpf.ExtXorX {
-				return true
-			}
-		case bpf.IsCondJump(ins.Code) && ins.JT == ins.JF:
-			// No comparison is needed, so no X either.
-		case ins.Class() == bpf.ClassLdx, ins.Class() == bpf.ClassStx, ins.Class() == bpf.ClassMisc,
-			ins.Class() == bpf.ClassLd && ins.Code&0xe0 == 0x40,
-			(ins.Class() == bpf.ClassAlu || ins.Class() == bpf.ClassJmp) && ins.Code&0x08 != 0 && ins.Code != bpf.Neg:
-			return true
-		}
+// live returns, for each state, the registers that the way from there on reads
+// before it writes them.
+func (p *Place) live(reference []bpf.State) []bpf.Registers {
+	live := make([]bpf.Registers, len(reference))
+	var after bpf.Registers
+	for i := len(reference) - 1; i >= 0; i-- {
+		ins := p.Program[reference[i].PC]
+		after = after&^ins.Writes() | ins.Reads()
+		live[i] = after
 	}
-	return false
+	return live
 }

@@ -107,7 +107,7 @@ func newFaultJSON(f *emulator.Fault) *faultJSON {
 	if f == nil {
 		return nil
 	}
-	out := &faultJSON{Kind: f.Kind.String(), Access: f.Access.String(), Where: f.Where, Symbol: f.Symbol, RIP: fmt.Sprintf("%#x", f.RIP)}
+	out := &faultJSON{Kind: f.Kind.String(), Access: f.Access.String(), Where: f.Where, Symbol: f.Symbol, RIP: fmt.Sprintf("%#x", f.PC)}
 	if f.Access != emulator.NoAccess {
 		out.Address = fmt.Sprintf("%#x", f.Address)
 	}

@@ -27,21 +27,14 @@ type kernelARM struct {
 	layout  Layout
 	symbols map[string]uint64
 	rules   bpf.Rules
+	loads   string
 }
 
 var (
-	linux312ARM    = kernelARM{"linux-3.12-arm", ARM312Full, helpersARM3, rulesLinux3_12}
-	seccomp2013ARM = kernelARM{"seccomp-2013-arm", ARM312Full, helpers2013, rulesLinux3_12}
-	linux45ARM     = kernelARM{"linux-4.5-arm", ARM44Full, helpersARM4, rulesLinux4_5}
-	kjitARM        = kernelARM{"kjit-arm", ARM44Full, helpersARM4, rulesLinux4_5}
-)
-
-// The checkers of the kernels whose ARM JITs this project knows. That of 4.5
-// takes shifts by more than 31, so that it is the JIT that declines them: so it
-// is in the recorded facts. Releases of that time may refuse them already.
-var (
-	rulesLinux3_12 = bpf.Rules{Name: "linux-3.12", NewExtension: bpf.ExtRandom, AnyShift: true}
-	rulesLinux4_5  = bpf.Rules{Name: "linux-4.5", AnyShift: true}
+	linux312ARM    = kernelARM{"linux-3.12-arm", ARM312Full, helpersARM3, bpf.RulesLinux3_12, LoadHelpers312}
+	seccomp2013ARM = kernelARM{"seccomp-2013-arm", ARM312Full, helpers2013, bpf.RulesLinux3_12, LoadHelpers312}
+	linux45ARM     = kernelARM{"linux-4.5-arm", ARM44Full, helpersARM4, bpf.RulesLinux4_5, LoadHelpers42}
+	kjitARM        = kernelARM{"kjit-arm", ARM44Full, helpersARM4, bpf.RulesLinux4_5, LoadHelpers42}
 )
 
 // armProfile is one kernel on one processor. The classic ARM JIT never followed
@@ -51,17 +44,18 @@ func armProfile(name string, arch Arch, k kernelARM, features Features, summary 
 	features.ThreadSize = 8192
 	features.Endian = "little"
 	return &Profile{
-		Name:      name,
-		Arch:      arch,
-		Emitter:   k.emitter,
-		Summary:   summary,
-		Layout:    k.layout,
-		Symbols:   k.symbols,
-		Base:      0xbf00c000, // among the modules
-		SMP:       arch == ARMv7,
-		Features:  features,
-		Rules:     k.rules,
-		Semantics: semantics3,
+		Name:        name,
+		Arch:        arch,
+		Emitter:     k.emitter,
+		Summary:     summary,
+		Layout:      k.layout,
+		Symbols:     k.symbols,
+		Base:        0xbf00c000, // among the modules
+		SMP:         arch == ARMv7,
+		LoadHelpers: k.loads,
+		Features:    features,
+		Rules:       k.rules,
+		Semantics:   semantics3,
 	}
 }
 

@@ -18,6 +18,7 @@ type Arch string
 const (
 	X86_64 Arch = "x86_64"
 	ARMv5  Arch = "armv5"
+	ARMv6  Arch = "armv6"
 	ARMv7  Arch = "armv7"
 )
 
@@ -26,7 +27,7 @@ const (
 type Profile struct {
 	Name    string // "linux-3.10-x86_64"
 	Arch    Arch
-	Emitter string // the table of emission rules in jitx86 or jitarm, "linux-3.10"
+	Emitter string // the table of emission rules in jitx86 or jitarm, "linux-3.10"; "": images are imported only
 	Summary string // one line for lists
 
 	Layout  Layout
@@ -34,12 +35,27 @@ type Profile struct {
 	Base    uint64            // where images are loaded when nothing else says so
 	SMP     bool              // processor number is a per-CPU variable, not the constant 0
 
+	// LoadHelpers is the generation of the C functions that packet loads call,
+	// where kernels with the same symbols differ: LoadHelpers312 or
+	// LoadHelpers42. Only ARM code depends on it.
+	LoadHelpers string
+
+	// LogsCopy: the address in the kernel log (bpf_jit_enable=2) is that of a
+	// writable copy, not where the code runs (x86_64, Linux 5.18 on).
+	LogsCopy bool
+
 	// Features are the options that ARM code depends on; x86_64 has only SMP.
 	Features Features
 
 	Rules     bpf.Rules // the checker a program passed before the JIT saw it
 	Semantics Semantics // what this kernel's interpreter does where kernels differ
 }
+
+// Generations of jit_get_skb_b, _h and _w.
+const (
+	LoadHelpers312 = "linux-3.12" // offsets are unsigned and all passed to skb_copy_bits
+	LoadHelpers42  = "linux-4.2"  // negative offsets count from the headers
+)
 
 // Semantics are the points where Linux itself changed what a program means.
 // They say what a correct JIT of that kernel has to do, so the reference

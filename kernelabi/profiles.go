@@ -1,9 +1,14 @@
 package kernelabi
 
-import "github.com/kjit-project/kjit/bpf"
+import (
+	"slices"
 
-// profiles are the built-in kernels: by architecture, oldest first.
-var profiles = append(profilesX86, profilesARM...)
+	"github.com/kjit-project/kjit/bpf"
+)
+
+// profiles are the built-in kernels: by architecture, oldest first, and those
+// whose images can only be imported at the end.
+var profiles = slices.Concat(profilesX86, profilesARM, profilesModern)
 
 var profilesX86 = []*Profile{
 	{

@@ -1,6 +1,7 @@
 package kernelabi
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,7 +74,8 @@ func TestProfilesFitTheGoldens(t *testing.T) {
 
 func TestProfilesAreComplete(t *testing.T) {
 	for _, p := range Profiles() {
-		if p.Name == "" || p.Summary == "" || p.Emitter == "" || p.Rules.Name == "" || !p.Semantics.VlanPresentInTCI {
+		modern := slices.Contains(profilesModern, p)
+		if p.Name == "" || p.Summary == "" || (p.Emitter == "") != modern || p.Rules.Name == "" || p.Semantics.VlanPresentInTCI == modern {
 			t.Errorf("profile %+v lacks something", p)
 		}
 		if p.Base%4096 != 0 {

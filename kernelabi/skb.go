@@ -67,7 +67,7 @@ type Skb struct {
 	Random      uint32 // what a random load gives
 }
 
-// Input is one thing to run a program on: *Skb, or *seccompdata.Data. Under
+// Input is one thing to run a program on: *Skb, or *Syscall. Under
 // gives it the meaning that kernels with the given semantics give it.
 type Input interface {
 	Under(Semantics) bpf.Input

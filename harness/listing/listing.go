@@ -90,13 +90,13 @@ func symbolNames(img *kernelabi.Image) symbols {
 
 // SideBySide writes the program and its machine code, each BPF instruction
 // above the native ones that its code map gives it. mark, if not nil, chooses
-// the native offsets to mark with an arrow; only restricts the output to the
-// BPF instructions it accepts (prologue = -1).
-func SideBySide(w io.Writer, prog bpf.Program, img *kernelabi.Image, only func(pc int) bool, mark func(offset int) bool) {
+// the native offsets to mark with an arrow; only, if not nil, which native
+// instructions are shown, by BPF instruction (-1: none) and offset.
+func SideBySide(w io.Writer, prog bpf.Program, img *kernelabi.Image, only func(pc, offset int) bool, mark func(offset int) bool) {
 	last := -2
 	for _, n := range Disassemble(img) {
 		pc := img.PCAt(n.Offset)
-		if only != nil && !only(pc) {
+		if only != nil && !only(pc, n.Offset) {
 			continue
 		}
 		if pc != last {

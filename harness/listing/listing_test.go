@@ -30,7 +30,7 @@ func TestSideBySide(t *testing.T) {
 	img := image(t, "linux-3.10-x86_64", "4889e5"+"b807000000"+"eb00"+"c306", 3, 8, 12)
 	for _, tt := range []struct {
 		desc string
-		only func(int) bool
+		only func(int, int) bool
 		mark func(int) bool
 		want []string
 	}{
@@ -44,7 +44,7 @@ func TestSideBySide(t *testing.T) {
 			"       a:  c3                        retq",
 			"       b:  06                        (bad)",
 		}},
-		{"One instruction can be shown alone, with a mark.", func(pc int) bool { return pc == 0 }, func(off int) bool { return off == 3 }, []string{
+		{"One instruction can be shown alone, with a mark.", func(pc, _ int) bool { return pc == 0 }, func(off int) bool { return off == 3 }, []string{
 			"(000) ld       #0x7",
 			"=>     3:  b807000000                mov $0x7,%eax",
 		}},

@@ -129,7 +129,7 @@ func imageDiff(prog bpf.Program, img *kernelabi.Image, want []byte) error {
 		other.Code = code
 		pc := img.PCAt(at)
 		fmt.Fprintf(&b, "\n%s:\n", title)
-		listing.SideBySide(&b, prog, &other, func(p int) bool { return p == pc }, func(off int) bool { return off == at })
+		listing.SideBySide(&b, prog, &other, func(p, _ int) bool { return p == pc }, func(off int) bool { return off == at })
 	}
 	show("ours", img.Code)
 	show("recorded", want)

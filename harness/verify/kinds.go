@@ -14,8 +14,8 @@ import (
 var kinds = []kind{
 	{name: "jit-mutants", has: []string{"mutant", "measured", "program"}, check: many(checkMutant)},
 	{name: "jit-goldens", has: []string{"kernel", "arch", "program", "image", "result"}, check: one(checkGolden)},
-	{name: "kernel-images", has: []string{"kernel", "program", "inputs", "results"}, check: notBuilt("images of running kernels are not checked by this version")},
-	{name: "kernel-images", has: []string{"kernel", "program", "errno"}, check: notBuilt("images of running kernels are not checked by this version")},
+	{name: "kernel-images", has: []string{"kernel", "program", "inputs", "results"}, check: one(checkKernelImage)},
+	{name: "kernel-images", has: []string{"kernel", "program", "errno"}, check: one(checkKernelImage)},
 	{name: "text-bpf-image", has: []string{"code", "k", "n", "text"}, check: one(textRecord[bpftext.ImageRecord]), label: labelImage},
 	{name: "text-bpf-asm", has: []string{"rc", "src"}, check: one(textRecord[bpftext.AsmRecord]), label: labelField("src")},
 	{name: "text-bpf-asm", has: []string{"rc", "src_line"}, check: one(textRecord[bpftext.AsmRecord]), label: labelField("src_line")},

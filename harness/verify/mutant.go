@@ -13,37 +13,46 @@ import (
 )
 
 // cleanProfiles are held to the correct result on every record.
-var cleanProfiles = []string{"linux-3.10-x86_64", "inline-x86_64"}
+var cleanProfiles = map[kernelabi.Arch][]string{
+	kernelabi.X86_64: {"linux-3.10-x86_64", "inline-x86_64"},
+	kernelabi.ARMv5:  {"kjit-armv5"},
+	kernelabi.ARMv7:  {"kjit-armv7", "kjit-armv7-idiv"},
+}
 
-// checkMutant runs the record's program on its packet under each profile whose
-// outcome was measured, and under the correct ones. A record for any
-// architecture is one check per architecture.
+// mutantArchs says which architectures a record's arch stands for.
+var mutantArchs = map[string][]kernelabi.Arch{
+	"x86_64": {kernelabi.X86_64},
+	"arm":    {kernelabi.ARMv5, kernelabi.ARMv7},
+	"any":    {kernelabi.X86_64, kernelabi.ARMv5, kernelabi.ARMv7},
+}
+
+// checkMutant runs the record's program on its packet, on every architecture
+// that it is for: under each profile whose outcome was measured, and under the
+// correct ones. Each architecture is a check of its own.
 func checkMutant(c *Checker, rec *kernelabi.MutantRecord) []error {
+	archs, ok := mutantArchs[rec.Arch]
+	if !ok {
+		return []error{&invalidRecord{fmt.Errorf("arch %q: want x86_64, arm or any", rec.Arch)}}
+	}
 	var errs []error
-	if rec.Arch == "x86_64" || rec.Arch == "any" {
-		errs = append(errs, checkMutantX86(c, rec))
-	}
-	if rec.Arch == "arm" || rec.Arch == "any" {
-		errs = append(errs, skipped("there is no emulated ARM processor in this version"))
-	}
-	if errs == nil {
-		errs = append(errs, &invalidRecord{fmt.Errorf("arch %q: want x86_64, arm or any", rec.Arch)})
+	for _, arch := range archs {
+		errs = append(errs, checkMutantOn(c, rec, arch))
 	}
 	return errs
 }
 
-func checkMutantX86(c *Checker, rec *kernelabi.MutantRecord) error {
+func checkMutantOn(c *Checker, rec *kernelabi.MutantRecord, arch kernelabi.Arch) error {
 	var errs []error
-	if err := checkWant(rec); err != nil {
+	if err := checkWant(rec, cleanProfiles[arch][0]); err != nil {
 		errs = append(errs, fmt.Errorf("interpreter: %w", err))
 	}
 	for _, kernel := range slices.Sorted(maps.Keys(rec.Measured)) {
-		profile, ok := kernelProfiles[kernel][kernelabi.X86_64]
-		measured, has := rec.Measured[kernel][string(kernelabi.X86_64)]
+		profile, ok := kernelProfiles[kernel][arch]
+		measured, has := rec.Measured[kernel][string(arch)]
 		if !ok || !has {
 			continue
 		}
-		got, err := c.outcome(profile, rec)
+		got, err := c.outcome(profile, rec, true)
 		if err == nil {
 			err = sameOutcome(measured, rec.Want, got)
 		}
@@ -51,8 +60,8 @@ func checkMutantX86(c *Checker, rec *kernelabi.MutantRecord) error {
 			errs = append(errs, fmt.Errorf("%s: %w", profile, err))
 		}
 	}
-	for _, profile := range cleanProfiles {
-		got, err := c.outcome(profile, rec)
+	for _, profile := range cleanProfiles[arch] {
+		got, err := c.outcome(profile, rec, false)
 		if err == nil && (got.Kind != harness.Value || got.Value != rec.Want || got.Broken != 0) {
 			err = fmt.Errorf("gives %s, want %d", got, rec.Want)
 		}
@@ -63,11 +72,11 @@ func checkMutantX86(c *Checker, rec *kernelabi.MutantRecord) error {
 	return errors.Join(errs...)
 }
 
-// checkWant holds the reference itself to the record.
-func checkWant(rec *kernelabi.MutantRecord) error {
-	// The reference of the newest profile: a record may use codes that the
-	// oldest kernel's checker refuses.
-	p, err := kernelabi.ProfileByName(cleanProfiles[0])
+// checkWant holds the reference itself to the record, with the rules and
+// semantics of a correct profile: a record may use codes that the oldest
+// kernel's checker refuses.
+func checkWant(rec *kernelabi.MutantRecord, profile string) error {
+	p, err := kernelabi.ProfileByName(profile)
 	if err != nil {
 		return err
 	}
@@ -82,8 +91,8 @@ func checkWant(rec *kernelabi.MutantRecord) error {
 }
 
 // outcome runs the record's program on its packet in a profile.
-func (c *Checker) outcome(profile string, rec *kernelabi.MutantRecord) (harness.Outcome, error) {
-	r, err := c.machines.runner(profile)
+func (c *Checker) outcome(profile string, rec *kernelabi.MutantRecord, measured bool) (harness.Outcome, error) {
+	r, err := c.machines.runner(profile, measured)
 	if err != nil {
 		return harness.Outcome{}, err
 	}

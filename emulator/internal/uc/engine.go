@@ -34,11 +34,52 @@ type Config struct {
 	BufferBytes       uint32 // size of the translation buffer
 	Inputs            int    // inputs that one run may have
 
+	// State are the registers to read after every run, at most 8. The first is
+	// the program counter.
+	State []Register
+
 	// Trace, if not nil, are two registers to record before every instruction
 	// of the image, for at most TraceSteps of them.
 	Trace      []int
 	TraceSteps int
+
+	// CheckAlignment makes the engine note unaligned accesses, and calls of the
+	// routines at Calls with a stack pointer, register Stack, that is no
+	// multiple of 8. It is many times slower.
+	CheckAlignment bool
+	Stack          int
+	Calls          []uint64
 }
+
+// Register is a register of the processor: its number in the binding, or the
+// coordinates of an ARM coprocessor register (of p15).
+type Register struct {
+	Number int
+
+	Coprocessor          bool
+	CRn, CRm, Opc1, Opc2 uint8
+}
+
+func (r Register) state(value uint64) C.struct_kuc_state {
+	return C.struct_kuc_state{
+		cp: 15, crn: C.uint32_t(r.CRn), crm: C.uint32_t(r.CRm), opc1: C.uint32_t(r.Opc1), opc2: C.uint32_t(r.Opc2),
+		value: C.uint64_t(value),
+	}
+}
+
+func (r Register) number() int {
+	if r.Coprocessor {
+		return unicorn.ARM_REG_CP_REG
+	}
+	return r.Number
+}
+
+// Flags of [Engine.Flags].
+const (
+	Inexact        = C.KUC_INEXACT   // some instructions could not be counted
+	UnalignedData  = C.KUC_UNALIGNED // an access was not aligned to its size
+	UnalignedStack = C.KUC_STACK     // a routine was called with an unaligned stack
+)
 
 // Engine is one Unicorn engine with its hooks. It belongs to one goroutine;
 // only Stop may be called from others.
@@ -80,6 +121,23 @@ func New(c Config) (*Engine, error) {
 	if err := check(C.kuc_hook(e.k)); err != nil {
 		return fail("add hooks", err)
 	}
+	if len(c.State) > C.KUC_STATES {
+		return fail("state", fmt.Errorf("%d registers, at most %d can be read", len(c.State), C.KUC_STATES))
+	}
+	for i, r := range c.State {
+		e.k.state[i], e.k.state_reg[i] = r.state(0), C.int(r.number())
+	}
+	e.k.states = C.uint32_t(len(c.State))
+	if c.CheckAlignment {
+		if err := check(C.kuc_check(e.k, C.int(c.Stack))); err != nil {
+			return fail("add the hook of memory accesses", err)
+		}
+		for _, addr := range c.Calls {
+			if err := check(C.kuc_check_call(e.k, C.uint64_t(addr))); err != nil {
+				return fail("add the hook of a routine", err)
+			}
+		}
+	}
 	if c.Trace != nil {
 		if err := check(C.kuc_trace(e.k, C.int(c.Trace[0]), C.int(c.Trace[1]), C.uint32_t(c.TraceSteps))); err != nil {
 			return fail("add the trace hook", err)
@@ -112,7 +170,13 @@ func (e *Engine) Close() {
 }
 
 // SetReg writes a register.
-func (e *Engine) SetReg(reg int, value uint64) error { return e.u.RegWrite(reg, value) }
+func (e *Engine) SetReg(r Register, value uint64) error {
+	if !r.Coprocessor {
+		return e.u.RegWrite(r.Number, value)
+	}
+	s := r.state(value)
+	return check(C.kuc_set_coprocessor(e.k, &s))
+}
 
 // SetMSR writes an x86 model-specific register.
 func (e *Engine) SetMSR(msr, value uint64) error { return e.u.RegWriteX86Msr(msr, value) }
@@ -189,16 +253,16 @@ func (e *Engine) Counts() []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(e.k.insns)), int(e.k.inputs))
 }
 
-// Inexact tells for which inputs part of them could not be counted (not 0), in
-// C memory.
-func (e *Engine) Inexact() []uint8 {
-	return unsafe.Slice((*uint8)(unsafe.Pointer(e.k.inexact)), int(e.k.inputs))
+// Flags tells what else is known about each input, a set of [Inexact] and the
+// like, in C memory.
+func (e *Engine) Flags() []uint8 {
+	return unsafe.Slice((*uint8)(unsafe.Pointer(e.k.flags)), int(e.k.inputs))
 }
 
 // Unfinished is the count of the input that was running when the run ended,
 // the last block it entered counted whole.
-func (e *Engine) Unfinished() (insns, blocks uint64, exact bool) {
-	return uint64(e.k.count), uint64(e.k.blocks), e.k.unknown == 0
+func (e *Engine) Unfinished() (insns, blocks uint64, flags uint8) {
+	return uint64(e.k.count), uint64(e.k.blocks), uint8(e.k.flag)
 }
 
 // LastBlock is the block that the code under test entered last.
@@ -215,15 +279,10 @@ func (e *Engine) Translate(addr uint64) (size, insns int, err error) {
 	return int(s), int(n), err
 }
 
-// X86 registers after the last run.
-func (e *Engine) RIP() uint64 { return uint64(e.k.rip) }
-func (e *Engine) RSP() uint64 { return uint64(e.k.rsp) }
-func (e *Engine) CR2() uint64 { return uint64(e.k.cr2) }
-
-// Control returns CR0, CR3 and CR4 after the last run.
-func (e *Engine) Control() [3]uint64 {
-	return [3]uint64{uint64(e.k.cr0), uint64(e.k.cr3), uint64(e.k.cr4)}
-}
+// PC is the program counter after the last run, State the i-th register of
+// [Config.State].
+func (e *Engine) PC() uint64         { return uint64(e.k.state[0].value) }
+func (e *Engine) State(i int) uint64 { return uint64(e.k.state[i].value) }
 
 // FlushBlocks drops all translations.
 func (e *Engine) FlushBlocks() error { return check(C.kuc_flush_blocks(e.k)) }

@@ -13,6 +13,7 @@ int uc_hook_add(void *uc, size_t *hook, int type, void *callback, void *user,
 int uc_emu_start(void *uc, uint64_t begin, uint64_t until, uint64_t timeout, size_t count);
 int uc_emu_stop(void *uc);
 int uc_reg_read(void *uc, int reg, void *value);
+int uc_reg_write(void *uc, int reg, const void *value);
 int uc_reg_read_batch(void *uc, const int *regs, void **values, int count);
 int uc_context_alloc(void *uc, void **context);
 int uc_context_save(void *uc, void *context);
@@ -27,8 +28,11 @@ int uc_context_free(void *context);
 #define CTL_FLUSH_TLB CTL(11, 0, 1)
 #define CTL_BUFFER_SIZE CTL(13, 1, 1)
 
-enum { HOOK_INTR = 1 << 0, HOOK_CODE = 1 << 2, HOOK_BLOCK = 1 << 3, HOOK_EDGE_GENERATED = 1 << 15 };
-enum { X86_RIP = 41, X86_RSP = 44, X86_CR0 = 50, X86_CR2 = 52, X86_CR3 = 53, X86_CR4 = 54 };
+enum {
+	HOOK_INTR = 1 << 0, HOOK_CODE = 1 << 2, HOOK_BLOCK = 1 << 3,
+	HOOK_READ = 1 << 10, HOOK_WRITE = 1 << 11, HOOK_EDGE_GENERATED = 1 << 15
+};
+enum { ARM_COPROCESSOR = 139 };
 
 enum { UC_ERR_NOMEM = 1 };
 
@@ -74,7 +78,7 @@ static void start_input(struct kuc *k)
 	if ((k->running = k->next < k->limit))
 		k->next++;
 	k->count = k->blocks = 0;
-	k->unknown = 0;
+	k->flag = 0;
 }
 
 /* The driver's own blocks: they tell where one input ends and the next starts. */
@@ -82,7 +86,7 @@ static void on_driver(struct kuc *k, uint64_t addr)
 {
 	if (addr == k->leave && k->running) {
 		k->insns[k->next - 1] = k->count;
-		k->inexact[k->next - 1] = (uint8_t)k->unknown;
+		k->flags[k->next - 1] = (uint8_t)k->flag;
 		start_input(k);
 	} else if (addr == k->first && !k->running && k->next < k->limit) {
 		start_input(k);
@@ -124,7 +128,7 @@ static __attribute__((noinline)) void on_other_block(struct kuc *k, uint64_t add
 	if (entry >> 16 == size)
 		k->count += entry & 0xffff;
 	else
-		k->unknown = 1;
+		k->flag |= KUC_INEXACT;
 	if (++k->blocks > k->budget)
 		halt(k, KUC_BUDGET);
 }
@@ -165,8 +169,8 @@ struct kuc *kuc_new(void *uc, uint32_t inputs)
 	k->uc = uc;
 	k->inputs = inputs;
 	k->insns = calloc(inputs, sizeof *k->insns);
-	k->inexact = calloc(inputs, sizeof *k->inexact);
-	if (!k->insns || !k->inexact) {
+	k->flags = calloc(inputs, sizeof *k->flags);
+	if (!k->insns || !k->flags) {
 		kuc_free(k);
 		return NULL;
 	}
@@ -180,7 +184,7 @@ void kuc_free(struct kuc *k)
 	if (k->after)
 		uc_context_free(k->after);
 	free(k->insns);
-	free(k->inexact);
+	free(k->flags);
 	free(k->step);
 	free(k);
 }
@@ -225,6 +229,49 @@ int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps)
 	return uc_hook_add(k->uc, &hook, HOOK_CODE, (void *)on_instruction, k, 1, 0);
 }
 
+static void on_access(void *uc, int type, uint64_t addr, int size, int64_t value, void *user)
+{
+	struct kuc *k = user;
+	(void)uc;
+	(void)type;
+	(void)value;
+	if (k->running && addr & (uint64_t)(size - 1))
+		k->flag |= KUC_UNALIGNED;
+}
+
+static void on_call(void *uc, uint64_t addr, uint32_t size, void *user)
+{
+	struct kuc *k = user;
+	uint64_t sp = 0;
+	(void)addr;
+	(void)size;
+	uc_reg_read(uc, k->stack_reg, &sp);
+	if (k->running && sp & 7)
+		k->flag |= KUC_STACK;
+}
+
+/* Makes the engine look at the alignment of every access, which is slow.
+ * Unicorn itself never enforces alignment. Addresses are physical here, which
+ * is the same in the low bits. */
+int kuc_check(struct kuc *k, int stack_reg)
+{
+	size_t hook;
+	k->stack_reg = stack_reg;
+	return uc_hook_add(k->uc, &hook, HOOK_READ | HOOK_WRITE, (void *)on_access, k, 1, 0);
+}
+
+/* And at that of the stack when the routine at addr is called. */
+int kuc_check_call(struct kuc *k, uint64_t addr)
+{
+	size_t hook;
+	return uc_hook_add(k->uc, &hook, HOOK_CODE, (void *)on_call, k, addr, addr);
+}
+
+int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value)
+{
+	return uc_reg_write(k->uc, ARM_COPROCESSOR, value);
+}
+
 /* Saves the state that every run starts from. */
 int kuc_save(struct kuc *k)
 {
@@ -260,8 +307,7 @@ int kuc_translate(struct kuc *k, uint64_t addr, uint32_t *insns, uint32_t *size)
 
 void kuc_run(struct kuc *k, uint64_t begin)
 {
-	static const int regs[] = {X86_RIP, X86_CR0, X86_CR2, X86_CR3, X86_CR4, X86_RSP};
-	void *values[] = {&k->rip, &k->cr0, &k->cr2, &k->cr3, &k->cr4, &k->rsp};
+	void *values[KUC_STATES];
 
 	k->reason = KUC_NONE;
 	k->interrupt = 0;
@@ -271,7 +317,9 @@ void kuc_run(struct kuc *k, uint64_t begin)
 		return;
 	/* No end address: a real one makes its block be translated at every start. */
 	k->error = uc_emu_start(k->uc, begin, 0, 0, 0);
-	int err = uc_reg_read_batch(k->uc, regs, values, sizeof regs / sizeof *regs);
+	for (uint32_t i = 0; i < k->states; i++)
+		values[i] = k->state_reg[i] == ARM_COPROCESSOR ? (void *)&k->state[i] : &k->state[i].value;
+	int err = uc_reg_read_batch(k->uc, k->state_reg, values, (int)k->states);
 	if (!k->error)
 		k->error = err;
 }

@@ -29,6 +29,22 @@ struct kuc_page {
 	uint32_t *table;
 };
 
+/* A register that is read after every run. What its number does not tell of a
+ * coprocessor register is in front of the value, as Unicorn wants it. */
+struct kuc_state {
+	uint32_t cp, is64, sec, crn, crm, opc1, opc2;
+	uint64_t value;
+};
+
+enum { KUC_STATES = 8 };
+
+/* What is known about an input beside its count. */
+enum {
+	KUC_INEXACT = 1,   /* a block was met whose length is unknown */
+	KUC_UNALIGNED = 2, /* an access that was not aligned to its size */
+	KUC_STACK = 4      /* a call of a watched routine with sp no multiple of 8 */
+};
+
 /* Why a run was stopped by a hook. */
 enum { KUC_NONE, KUC_INTERRUPT, KUC_BUDGET, KUC_DRIVER };
 
@@ -47,7 +63,7 @@ struct kuc {
 
 	uint64_t budget;    /* blocks per input */
 	uint64_t *insns;    /* per input of a window: executed instructions */
-	uint8_t *inexact;   /* per input: a block was met whose length is unknown */
+	uint8_t *flags;     /* per input: KUC_INEXACT and the like */
 	uint32_t inputs;    /* length of both */
 	uint32_t limit;     /* inputs of this window; the driver may not start more */
 
@@ -55,7 +71,7 @@ struct kuc {
 	uint32_t next;      /* inputs started so far */
 	uint32_t running;
 	uint64_t count, blocks;
-	uint32_t unknown;
+	uint32_t flag;      /* KUC_INEXACT and the like */
 	uint64_t block;     /* the block that was entered last */
 
 	/* The trace of the input that ran last, if kuc_trace was called. */
@@ -66,13 +82,19 @@ struct kuc {
 	/* The outcome of kuc_run. */
 	uint32_t reason, interrupt;
 	int32_t error;
-	uint64_t rip, cr0, cr2, cr3, cr4, rsp;
+	struct kuc_state state[KUC_STATES];
+	int state_reg[KUC_STATES];
+	uint32_t states;
+	int stack_reg; /* of kuc_check */
 };
 
 struct kuc *kuc_new(void *uc, uint32_t inputs);
 void kuc_free(struct kuc *k);
 int kuc_hook(struct kuc *k);
 int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps);
+int kuc_check(struct kuc *k, int stack_reg);
+int kuc_check_call(struct kuc *k, uint64_t addr);
+int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value);
 int kuc_save(struct kuc *k);
 void kuc_forget_pages(struct kuc *k);
 int kuc_set_buffer(void *uc, uint32_t bytes);

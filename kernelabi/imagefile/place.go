@@ -1,0 +1,104 @@
+package imagefile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// Placing is what a file does not say of an image, or what the user knows
+// better.
+type Placing struct {
+	Profile *kernelabi.Profile     // nil: the record's kernel
+	Symbols *kernelabi.SymbolTable // nil: the record's symbols, or the profile's
+	Base    *uint64                // nil: as the file says, or solved
+
+	// Program is what the image was made of, if that is known: it helps to find
+	// the base. A record has its own.
+	Program bpf.Program
+	Kind    bpf.Kind
+}
+
+// Image returns the image ready to run: at its base, with its profile, whose
+// symbols are those that the code refers to. Without a base that anybody knows,
+// and with nothing in the code that depends on it, it is placed where the
+// profile has its images.
+//
+// Errors: *Error when no profile is given or the record is a refusal,
+// *kernelabi.CodeError, *kernelabi.UnresolvedError, *kernelabi.NoBaseError,
+// *kernelabi.AmbiguousBaseError.
+func (e *Entry) Image(p Placing) (*kernelabi.Image, error) {
+	if e.Record != nil && e.Code == nil {
+		return nil, &Error{e.File, e.Line, fmt.Sprintf("record %s has no image: the kernel refused the program with errno %d", e.Name, e.Record.Errno)}
+	}
+	if e.Record != nil {
+		p.Program, p.Kind = e.Record.Program, e.Record.Kind
+		if p.Profile == nil {
+			own, err := e.Record.Profile()
+			if err != nil {
+				return nil, &Error{e.File, e.Line, err.Error()}
+			}
+			p.Profile = own
+		}
+	}
+	if p.Profile == nil {
+		return nil, &Error{e.File, e.Line, fmt.Sprintf("a %s does not say what kernel the code is for: name its profile", e.Form)}
+	}
+	symbols := p.Symbols
+	if symbols == nil {
+		symbols = kernelabi.NewSymbolTable(p.Profile.Symbols)
+	}
+	img := &kernelabi.Image{
+		Code: e.Code, Base: p.Profile.Base, Profile: p.Profile,
+		Origin: e.String(), Insns: e.Insns, Pass: e.Pass,
+	}
+	if err := e.findBase(img, p, symbols); err != nil {
+		return nil, err
+	}
+	found, err := symbols.Resolve(img)
+	if err != nil {
+		return nil, err
+	}
+	profile := *p.Profile
+	if profile.Emitter == "" {
+		profile.Symbols = found
+	} else {
+		// Old images refer to more than code: the processor number.
+		profile.Symbols = maps.Clone(profile.Symbols)
+		maps.Copy(profile.Symbols, found)
+	}
+	img.Profile = &profile
+	return img, nil
+}
+
+// findBase sets the image's base.
+func (e *Entry) findBase(img *kernelabi.Image, p Placing, symbols *kernelabi.SymbolTable) error {
+	set := func(base uint64) error {
+		img.Base, img.BaseKnown = base, true
+		return nil
+	}
+	switch {
+	case p.Base != nil:
+		return set(*p.Base)
+	case e.Printed != 0 && !(e.Form == Log && p.Profile.LogsCopy):
+		return set(e.Printed)
+	case p.Profile.Arch != kernelabi.X86_64:
+		return nil // calls are to absolute addresses
+	}
+	printed := uint64(0)
+	if e.Form == Log {
+		printed = e.Printed
+	}
+	base, err := kernelabi.SolveBase(img, p.Program, p.Kind, symbols, printed)
+	var none *kernelabi.NoBaseError
+	switch {
+	case err == nil:
+		return set(base)
+	case errors.As(err, &none) && none.NoCalls:
+		return nil
+	}
+	return err
+}
