@@ -8,9 +8,11 @@ build: setup
 setup:
 	@ci/setup.sh
 
-# The main job on the program and packets that come with kjit.
+# The main job on the program and packets that come with kjit: the filter that
+# the first BPF JIT was announced with, on three instruction sets.
 demo: build
-	bin/kjit replay corpus:posting2011 corpus:packets
+	bin/kjit replay corpus:posting2011 corpus:packets --rows all \
+		--jit linux-3.0-x86_64,inline-x86_64,linux-4.5-armv5,linux-4.5-armv7
 
 test: setup
 	go test ./...

@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/corpus"
+	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/capture"
 	"github.com/kjit-project/kjit/kernelabi"
 )
@@ -113,6 +115,9 @@ func (s *inputSet) linkType() string {
 // describe is the summary's phrase: "40 packets, EN10MB, 2 of them cut short by the capture".
 func (s *inputSet) describe() string {
 	text := plural(len(s.Inputs), "packet")
+	if kind, _ := s.kind(); kind == bpf.Seccomp {
+		return plural(len(s.Inputs), "system call")
+	}
 	var types []string
 	for lt := range s.LinkTypes {
 		types = append(types, lt)
@@ -134,6 +139,39 @@ func (s *inputSet) add(file string, skb *kernelabi.Skb, m *metadata) error {
 	s.Inputs = append(s.Inputs, skb)
 	s.Files = append(s.Files, file)
 	return nil
+}
+
+// addRecord adds a record's own inputs.
+func (s *inputSet) addRecord(rec *kernelabi.KernelImageRecord, m *metadata) error {
+	for _, input := range rec.Inputs {
+		if err := s.addInput("record", input, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addInput adds an input of either kind. The metadata is that of packets.
+func (s *inputSet) addInput(file string, input kernelabi.Input, m *metadata) error {
+	if skb, ok := input.(*kernelabi.Skb); ok {
+		return s.add(file, skb, m)
+	}
+	s.Inputs = append(s.Inputs, input)
+	s.Files = append(s.Files, file)
+	return nil
+}
+
+// kind is that of programs for the inputs, which must be all of one.
+func (s *inputSet) kind() (bpf.Kind, error) {
+	kind := bpf.Socket
+	for i, input := range s.Inputs {
+		k := harness.KindOf(input)
+		if i > 0 && k != kind {
+			return kind, badInput(fmt.Errorf("%s: input %d: packets and system calls cannot go to one program", s.Files[i], i+1))
+		}
+		kind = k
+	}
+	return kind, nil
 }
 
 // loadInputs reads captures, JSON Lines of inputs, and lines of hex, from
@@ -213,25 +251,31 @@ func (s *inputSet) loadText(name string, data []byte, m *metadata) error {
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		var skb *kernelabi.Skb
-		var err error
-		if line[0] == '{' {
-			skb = new(kernelabi.Skb)
-			err = json.Unmarshal(line, skb)
-		} else {
-			var packet []byte
-			if packet, err = parseHex(string(line)); err == nil {
-				skb = kernelabi.NewSkb(packet)
-			}
-		}
+		input, err := parseInput(line)
 		if err != nil {
 			return badInput(fmt.Errorf("%s:%d: %w", name, n+1, err))
 		}
-		if err := s.add(name, skb, m); err != nil {
+		if err := s.addInput(name, input, m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// parseInput reads one input: an object with a packet or with the number of a
+// system call, or a packet in hex.
+func parseInput(line []byte) (kernelabi.Input, error) {
+	if line[0] != '{' {
+		packet, err := parseHex(string(line))
+		return kernelabi.NewSkb(packet), err
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(line, &fields) == nil && fields["nr"] != nil {
+		call := new(kernelabi.Syscall)
+		return call, json.Unmarshal(line, call)
+	}
+	skb := new(kernelabi.Skb)
+	return skb, json.Unmarshal(line, skb)
 }
 
 // parseHex reads hex digits with blanks, colons or 0x between them.

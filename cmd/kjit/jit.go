@@ -16,16 +16,23 @@ import (
 )
 
 type jitCmd struct {
-	Program string            `arg:"" help:"Program file in any form, -, corpus:NAME, or a filter expression."`
+	Program string            `arg:"" optional:"" help:"Program file in any form, -, corpus:NAME, or a filter expression."`
 	JIT     string            `name:"jit" default:"linux-3.10-x86_64" placeholder:"NAME" help:"JIT that compiles it (default ${default})."`
 	Form    string            `enum:"log,hex,list" default:"log" help:"log: as the kernel logs images; hex: bytes alone; list: BPF and native side by side (${default})."`
 	Base    string            `placeholder:"ADDRESS" help:"Address of the image (hex)."`
 	Symbol  map[string]string `placeholder:"NAME=ADDRESS" help:"Address of a kernel symbol (hex; repeatable)."`
 	Layout  map[string]string `placeholder:"FIELD=OFFSET" help:"Offset of a struct field, such as len=0x60 (repeatable)."`
+	List    bool              `help:"List the JITs and exit."`
 	DLT     string            `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for filter expressions (default ${default})."`
 }
 
 func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
+	if c.List {
+		return listJITs(std, global)
+	}
+	if c.Program == "" {
+		return badInput(errors.New("no program: name a file, - for standard input, corpus:NAME, or a filter expression"))
+	}
 	profile, err := c.profile()
 	if err != nil {
 		return badInput(err)
@@ -64,6 +71,28 @@ func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
 		err = listing.KernelLog(std.out, img)
 	}
 	return err
+}
+
+// listJITs prints the profiles that something emits code for.
+func listJITs(std streams, global *cli) error {
+	for _, p := range kernelabi.Profiles() {
+		if p.Emitter == "" {
+			continue
+		}
+		if global.JSON {
+			err := json.NewEncoder(std.out).Encode(struct {
+				Name    string         `json:"name"`
+				Arch    kernelabi.Arch `json:"arch"`
+				Summary string         `json:"summary"`
+			}{p.Name, p.Arch, p.Summary})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(std.out, "%-20s  %s\n", p.Name, p.Summary)
+	}
+	return nil
 }
 
 // profile is the named profile with the addresses and offsets of the flags.

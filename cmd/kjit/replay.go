@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/harness"
@@ -11,8 +12,8 @@ import (
 )
 
 type replayCmd struct {
-	Program string   `arg:"" help:"Program file in any text form, - for standard input, corpus:NAME, or a filter expression that tcpdump compiles."`
-	Inputs  []string `arg:"" optional:"" help:"Packets: pcap or pcapng captures, lines of hex, JSON Lines of inputs, or corpus:packets."`
+	Program string   `arg:"" help:"Program file in any text form, - for standard input, corpus:NAME, image:NAME for a record of --image, or a filter expression that tcpdump compiles."`
+	Inputs  []string `arg:"" optional:"" help:"Packets: pcap or pcapng captures, lines of hex, JSON Lines of packets or system calls, or corpus:packets."`
 
 	Hex       []string `placeholder:"HEX" sep:"none" help:"A packet in hex (repeatable)."`
 	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run: ${default}."`
@@ -22,7 +23,8 @@ type replayCmd struct {
 	Limit     int      `default:"5" placeholder:"N" help:"Show at most N divergences in full (default ${default})."`
 	KeepGoing bool     `help:"Run the packets before the damage in a damaged capture."`
 
-	metadata `group:"Packet metadata:"`
+	imageFlags `group:"Image of a real kernel:"`
+	metadata   `group:"Packet metadata:"`
 }
 
 // autoRows is up to how many packets a table has a row for each of them.
@@ -35,12 +37,27 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 		return err
 	}
 	defer closeAll()
-	if c.Program == "-" && contains(c.Inputs, "-") {
-		return badInput(fmt.Errorf("program and packets cannot both come from standard input"))
+	if n := count(append(c.Inputs, c.Program, c.Image), "-"); n > 1 {
+		return badInput(fmt.Errorf("only one of program, packets and image can come from standard input"))
+	}
+	images, err := c.imageFlags.open(std.in)
+	if err != nil {
+		return err
+	}
+	var record *kernelabi.KernelImageRecord
+	if name, ok := strings.CutPrefix(c.Program, imagePrefix); ok {
+		if record, err = images.record(name); err != nil {
+			return err
+		}
 	}
 	inputs, err := loadInputs(c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std.in, warn)
 	if err != nil {
 		return err
+	}
+	if record != nil && len(c.Inputs)+len(c.Hex) == 0 {
+		if err := inputs.addRecord(record, &c.metadata); err != nil {
+			return err
+		}
 	}
 	if len(inputs.Inputs) == 0 {
 		return badInput(fmt.Errorf("no packets: name a capture, or corpus:packets, or give --hex"))
@@ -48,13 +65,30 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if c.DLT == "" {
 		c.DLT = inputs.linkType()
 	}
-	prog, err := loadProgram(ctx, c.Program, c.DLT, std.in)
+	kind, err := inputs.kind()
 	if err != nil {
 		return err
 	}
+	var prog *source
+	if record != nil {
+		prog = fromRecord(record)
+	} else if prog, err = loadProgram(ctx, c.Program, c.DLT, std.in); err != nil {
+		return err
+	}
+	if images != nil {
+		image, err := images.runner(prog.Program, kind)
+		if err != nil {
+			return err
+		}
+		defer image.Close()
+		if images.faults != nil {
+			warn(images.faults)
+		}
+		runners = append(runners, image)
+	}
 	// A program that today's kernel refuses may still be one that an old
 	// kernel took; only one that none of the chosen kernels takes is an error.
-	if err := acceptedBySome(prog.Program, runners); err != nil {
+	if err := acceptedBySome(prog.Program, kind, runners); err != nil {
 		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
 	}
 
@@ -66,7 +100,7 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	}
 	bar := newProgress(std.err, len(inputs.Inputs), "packets")
 	replay := &harness.Replay{
-		Program: prog.Program, Kind: bpf.Socket, Runners: runners,
+		Program: prog.Program, Kind: kind, Runners: runners,
 		Each: func(row *harness.Row) error {
 			bar.add(1)
 			return report.row(row)
@@ -117,10 +151,10 @@ func openRunners(names []string) (runners []harness.Runner, closeAll func(), err
 
 // acceptedBySome returns the last runner's refusal if every kernel's checker
 // refuses prog.
-func acceptedBySome(prog bpf.Program, runners []harness.Runner) error {
+func acceptedBySome(prog bpf.Program, kind bpf.Kind, runners []harness.Runner) error {
 	var err error
 	for _, r := range runners {
-		if err = bpf.Check(prog, bpf.Socket, r.Profile().Rules); err == nil {
+		if err = bpf.Check(prog, kind, r.Profile().Rules); err == nil {
 			return nil
 		}
 	}
@@ -208,10 +242,22 @@ func (r *jsonReport) summary(tallies []harness.Tally) error {
 }
 
 func inputLen(in kernelabi.Input) uint32 {
-	if skb, ok := in.(*kernelabi.Skb); ok {
-		return uint32(len(skb.Packet))
+	switch in := in.(type) {
+	case *kernelabi.Skb:
+		return uint32(len(in.Packet))
+	case *kernelabi.Syscall:
+		return in.Len()
 	}
 	return 0
+}
+
+func count(list []string, s string) (n int) {
+	for _, x := range list {
+		if x == s {
+			n++
+		}
+	}
+	return n
 }
 
 func contains(list []string, s string) bool {

@@ -31,6 +31,7 @@ type symbols func(addr uint64) (name string, base uint64)
 var decoders = map[kernelabi.Arch]decoder{
 	kernelabi.X86_64: decodeX86,
 	kernelabi.ARMv5:  decodeARM,
+	kernelabi.ARMv6:  decodeARM,
 	kernelabi.ARMv7:  decodeARM,
 }
 

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/kernelabi"
+	"github.com/kjit-project/kjit/kernelabi/imagefile"
+)
+
+// imageFlags name an image of a real kernel and what its file does not say.
+type imageFlags struct {
+	Image   string `placeholder:"FILE" help:"Image that a real kernel made of the program, to run beside: a kernel log (bpf_jit_enable=2), bpftool's JSON, a record, hex or raw bytes."`
+	Pick    string `placeholder:"NAME|N" help:"Which image of the file: a record or function by name, or the N-th (default: of a log the last, else the only one, or the one made of the program)."`
+	Profile string `placeholder:"NAME" help:"Kernel that the image is for (default: what a record says)."`
+	Symbols string `placeholder:"FILE|LIST" help:"Addresses of the kernel's functions: /proc/kallsyms, System.map, or NAME=ADDRESS,... (default: the record's, or the profile's)."`
+	Base    string `placeholder:"ADDRESS" help:"Address of the image (hex; default: as the file says, or found from the calls)."`
+}
+
+// imagePrefix in place of a program takes the program, and without packets also
+// the inputs, from the record of an image.
+const imagePrefix = "image:"
+
+// maxImageFile bounds a file of images: kernel logs may be long.
+const maxImageFile = 256 << 20
+
+// openedImages are the images of --image.
+type openedImages struct {
+	flags   *imageFlags
+	entries []imagefile.Entry
+	faults  error // of the file; not the end of it if the image is not concerned
+}
+
+// open reads the file, or returns nil if there is none.
+func (f *imageFlags) open(stdin io.Reader) (*openedImages, error) {
+	if f.Image == "" {
+		for flag, value := range map[string]string{"--pick": f.Pick, "--profile": f.Profile, "--symbols": f.Symbols, "--base": f.Base} {
+			if value != "" {
+				return nil, badInput(fmt.Errorf("%s is about an image: give one with --image", flag))
+			}
+		}
+		return nil, nil
+	}
+	r, err := openInput(f.Image, stdin)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	defer r.Close()
+	data, err := readAll(f.Image, r, maxImageFile)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := imagefile.Read(f.Image, data)
+	if len(entries) == 0 {
+		return nil, badInput(err)
+	}
+	return &openedImages{f, entries, err}, nil
+}
+
+// record returns the record whose program is to be run, for "image:NAME".
+func (o *openedImages) record(name string) (*kernelabi.KernelImageRecord, error) {
+	if o == nil {
+		return nil, badInput(fmt.Errorf("%s takes the program from a record: give its file with --image", imagePrefix))
+	}
+	if name != "" {
+		o.flags.Pick = name
+	}
+	e, err := o.pick(nil)
+	if err != nil {
+		return nil, err
+	}
+	if e.Record == nil {
+		return nil, badInput(fmt.Errorf("%s: a %s has no program: name a program", e, e.Form))
+	}
+	return e.Record, nil
+}
+
+// pick returns the image that is meant, which was made of prog if that is known.
+func (o *openedImages) pick(prog bpf.Program) (*imagefile.Entry, error) {
+	var fits []*imagefile.Entry
+	for i := range o.entries {
+		e := &o.entries[i]
+		switch number, err := strconv.Atoi(o.flags.Pick); {
+		case o.flags.Pick == "":
+			if prog == nil || e.Record == nil || slices.Equal(e.Record.Program, prog) {
+				fits = append(fits, e)
+			}
+		case e.Name == o.flags.Pick, err == nil && number == i+1:
+			fits = append(fits, e)
+		}
+	}
+	switch {
+	case len(fits) == 1, len(fits) > 0 && fits[0].Form == imagefile.Log:
+		return fits[len(fits)-1], nil
+	case len(fits) == 0 && o.flags.Pick != "":
+		return nil, badInput(fmt.Errorf("%s: no image %q among %s: %s", o.flags.Image, o.flags.Pick, plural(len(o.entries), "image"), o.names()))
+	case len(fits) == 0:
+		return nil, badInput(fmt.Errorf("%s: none of %s was made of this program: --pick takes one all the same: %s", o.flags.Image, plural(len(o.entries), "record"), o.names()))
+	}
+	return nil, badInput(fmt.Errorf("%s has %s: choose one with --pick: %s", o.flags.Image, plural(len(fits), "image"), o.names()))
+}
+
+// names lists the first images.
+func (o *openedImages) names() string {
+	var names []string
+	for i := range o.entries[:min(len(o.entries), 6)] {
+		name := strconv.Itoa(i + 1)
+		if n := o.entries[i].Name; n != "" {
+			name += " " + n
+		}
+		names = append(names, name)
+	}
+	if len(o.entries) > 6 {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
+}
+
+// runner places the image for the program and returns its runner, ready to run.
+func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, error) {
+	e, err := o.pick(prog)
+	if err != nil {
+		return nil, err
+	}
+	placing := imagefile.Placing{Program: prog, Kind: kind}
+	if o.flags.Profile != "" {
+		if placing.Profile, err = kernelabi.ProfileByName(o.flags.Profile); err != nil {
+			return nil, badInput(fmt.Errorf("--profile: %w", err))
+		}
+	}
+	if o.flags.Base != "" {
+		base, err := parseAddress(o.flags.Base)
+		if err != nil {
+			return nil, badInput(fmt.Errorf("--base: %w", err))
+		}
+		placing.Base = &base
+	}
+	if placing.Symbols, err = loadSymbols(o.flags.Symbols); err != nil {
+		return nil, err
+	}
+	img, err := e.Image(placing)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%s: %w%s", e, err, flagFor(err)))
+	}
+	runner, err := harness.NewImage("image:"+img.Profile.Name, img)
+	if err == nil {
+		err = runner.Prepare()
+	}
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%s: %w", e, err))
+	}
+	return runner, nil
+}
+
+// flagFor is the flag that mends an image's error.
+func flagFor(err error) string {
+	var (
+		file       *imagefile.Error
+		unresolved *kernelabi.UnresolvedError
+		none       *kernelabi.NoBaseError
+		several    *kernelabi.AmbiguousBaseError
+	)
+	switch {
+	case errors.As(err, &unresolved):
+		return " (--symbols, --base)"
+	case errors.As(err, &none), errors.As(err, &several):
+		return " (--base)"
+	case errors.As(err, &file):
+		return " (--profile)"
+	}
+	return ""
+}
+
+// loadSymbols reads a symbol file or a list; nil for "".
+func loadSymbols(arg string) (*kernelabi.SymbolTable, error) {
+	if arg == "" {
+		return nil, nil
+	}
+	name, data := "--symbols", []byte(arg)
+	if f, err := os.Open(arg); err == nil {
+		defer f.Close()
+		name = arg
+		if data, err = readAll(name, f, maxInputFile); err != nil {
+			return nil, err
+		}
+	} else if !strings.Contains(arg, "=") {
+		return nil, badInput(err)
+	}
+	table, err := kernelabi.ParseSymbols(name, data)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return table, nil
+}
+
+// fromRecord is a record's program as a source.
+func fromRecord(rec *kernelabi.KernelImageRecord) *source {
+	return &source{"record " + rec.Name, &bpftext.Listing{Program: rec.Program, Form: bpftext.JSON}}
+}
