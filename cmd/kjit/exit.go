@@ -45,10 +45,10 @@ func exitCode(err error) int {
 		path  *fs.PathError
 	)
 	switch {
-	case errors.As(err, &coded):
-		return coded.code
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case errors.As(err, &coded):
+		return coded.code
 	case errors.As(err, &text), errors.As(err, &form), errors.As(err, &check), errors.As(err, &pcap), errors.As(err, &path):
 		return exitBadInput
 	}

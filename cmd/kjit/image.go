@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/kernelabi"
+	"github.com/kjit-project/kjit/kernelabi/btflayout"
 	"github.com/kjit-project/kjit/kernelabi/imagefile"
 )
 
@@ -22,6 +24,7 @@ type imageFlags struct {
 	Pick    string `placeholder:"NAME|N" help:"Which image of the file: a record or function by name, or the N-th (default: of a log the last, else the only one, or the one made of the program)."`
 	Profile string `placeholder:"NAME" help:"Kernel that the image is for (default: what a record says)."`
 	Symbols string `placeholder:"FILE|LIST" help:"Addresses of the kernel's functions: /proc/kallsyms, System.map, or NAME=ADDRESS,... (default: the record's, or the profile's)."`
+	BTF     string `name:"btf" placeholder:"FILE" help:"BTF of the image's kernel, for its struct layouts: /sys/kernel/btf/vmlinux, or a vmlinux with debug information (default: the profile's layout, or what the image shows)."`
 	Base    string `placeholder:"ADDRESS" help:"Address of the image (hex; default: as the file says, or found from the calls)."`
 }
 
@@ -42,7 +45,7 @@ type openedImages struct {
 // open reads the file, or returns nil if there is none.
 func (f *imageFlags) open(stdin io.Reader) (*openedImages, error) {
 	if f.Image == "" {
-		for flag, value := range map[string]string{"--pick": f.Pick, "--profile": f.Profile, "--symbols": f.Symbols, "--base": f.Base} {
+		for flag, value := range map[string]string{"--pick": f.Pick, "--profile": f.Profile, "--symbols": f.Symbols, "--btf": f.BTF, "--base": f.Base} {
 			if value != "" {
 				return nil, badInput(fmt.Errorf("%s is about an image: give one with --image", flag))
 			}
@@ -70,38 +73,43 @@ func (o *openedImages) record(name string) (*kernelabi.KernelImageRecord, error)
 	if o == nil {
 		return nil, badInput(fmt.Errorf("%s takes the program from a record: give its file with --image", imagePrefix))
 	}
-	if name != "" {
-		o.flags.Pick = name
+	if o.flags.Pick == "" {
+		o.flags.Pick = name // its image too, unless another is asked for
 	}
-	e, err := o.pick(nil)
+	e, err := o.pick(cmp.Or(name, o.flags.Pick), nil)
 	if err != nil {
 		return nil, err
 	}
 	if e.Record == nil {
 		return nil, badInput(fmt.Errorf("%s: a %s has no program: name a program", e, e.Form))
 	}
+	if e.Code == nil {
+		_, err := e.Image(imagefile.Placing{})
+		return nil, badInput(err)
+	}
 	return e.Record, nil
 }
 
-// pick returns the image that is meant, which was made of prog if that is known.
-func (o *openedImages) pick(prog bpf.Program) (*imagefile.Entry, error) {
+// pick returns the image that which means; of several for "" the one made of
+// prog, if that is known.
+func (o *openedImages) pick(which string, prog bpf.Program) (*imagefile.Entry, error) {
 	var fits []*imagefile.Entry
 	for i := range o.entries {
 		e := &o.entries[i]
-		switch number, err := strconv.Atoi(o.flags.Pick); {
-		case o.flags.Pick == "":
+		switch number, err := strconv.Atoi(which); {
+		case which == "":
 			if prog == nil || e.Record == nil || slices.Equal(e.Record.Program, prog) {
 				fits = append(fits, e)
 			}
-		case e.Name == o.flags.Pick, err == nil && number == i+1:
+		case e.Name == which, err == nil && number == i+1:
 			fits = append(fits, e)
 		}
 	}
 	switch {
 	case len(fits) == 1, len(fits) > 0 && fits[0].Form == imagefile.Log:
 		return fits[len(fits)-1], nil
-	case len(fits) == 0 && o.flags.Pick != "":
-		return nil, badInput(fmt.Errorf("%s: no image %q among %s: %s", o.flags.Image, o.flags.Pick, plural(len(o.entries), "image"), o.names()))
+	case len(fits) == 0 && which != "":
+		return nil, badInput(fmt.Errorf("%s: no image %q among %s: %s", o.flags.Image, which, plural(len(o.entries), "image"), o.names()))
 	case len(fits) == 0:
 		return nil, badInput(fmt.Errorf("%s: none of %s was made of this program: --pick takes one all the same: %s", o.flags.Image, plural(len(o.entries), "record"), o.names()))
 	}
@@ -126,7 +134,7 @@ func (o *openedImages) names() string {
 
 // runner places the image for the program and returns its runner, ready to run.
 func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, error) {
-	e, err := o.pick(prog)
+	e, err := o.pick(o.flags.Pick, prog)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +154,21 @@ func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, 
 	if placing.Symbols, err = loadSymbols(o.flags.Symbols); err != nil {
 		return nil, err
 	}
+	if f := o.flags.BTF; f != "" {
+		data, err := readWhole(f, maxImageFile)
+		if err != nil {
+			return nil, err
+		}
+		if placing.Layout, err = btflayout.Read(f, data); err != nil {
+			return nil, badInput(fmt.Errorf("--btf: %w", err))
+		}
+	}
 	img, err := e.Image(placing)
 	if err != nil {
+		var file *imagefile.Error
+		if errors.As(err, &file) { // which says where already
+			return nil, badInput(fmt.Errorf("%w (--profile)", err))
+		}
 		return nil, badInput(fmt.Errorf("%s: %w%s", e, err, flagFor(err)))
 	}
 	runner, err := harness.NewImage("image:"+img.Profile.Name, img)
@@ -163,7 +184,6 @@ func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, 
 // flagFor is the flag that mends an image's error.
 func flagFor(err error) string {
 	var (
-		file       *imagefile.Error
 		unresolved *kernelabi.UnresolvedError
 		none       *kernelabi.NoBaseError
 		several    *kernelabi.AmbiguousBaseError
@@ -173,8 +193,6 @@ func flagFor(err error) string {
 		return " (--symbols, --base)"
 	case errors.As(err, &none), errors.As(err, &several):
 		return " (--base)"
-	case errors.As(err, &file):
-		return " (--profile)"
 	}
 	return ""
 }
@@ -185,20 +203,28 @@ func loadSymbols(arg string) (*kernelabi.SymbolTable, error) {
 		return nil, nil
 	}
 	name, data := "--symbols", []byte(arg)
-	if f, err := os.Open(arg); err == nil {
-		defer f.Close()
-		name = arg
-		if data, err = readAll(name, f, maxInputFile); err != nil {
+	if !strings.Contains(arg, "=") {
+		var err error
+		if data, err = readWhole(arg, maxInputFile); err != nil {
 			return nil, err
 		}
-	} else if !strings.Contains(arg, "=") {
-		return nil, badInput(err)
+		name = arg
 	}
 	table, err := kernelabi.ParseSymbols(name, data)
 	if err != nil {
 		return nil, badInput(err)
 	}
 	return table, nil
+}
+
+// readWhole reads a file of at most limit bytes.
+func readWhole(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	defer f.Close()
+	return readAll(name, f, limit)
 }
 
 // fromRecord is a record's program as a source.

@@ -3,13 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +43,8 @@ type metadata struct {
 	Network   *int    `name:"network-header" placeholder:"OFFSET" help:"Network header from the packet's start (default: from the link type)."`
 	Headroom  *int    `placeholder:"BYTES" help:"Bytes between skb->head and the packet; a header may lie there."`
 	Mac       *int    `name:"mac-header" placeholder:"OFFSET" help:"Link-layer header from the packet's start (default 0)."`
+
+	sizes []int // of --frags
 }
 
 // apply sets the flags that were given on one packet.
@@ -65,10 +69,10 @@ func (m *metadata) apply(skb *kernelabi.Skb) error {
 		}
 	}
 	skb.NoDevice = skb.NoDevice || m.NoDevice
-	if m.Frags != "" {
-		if err := split(skb, m.Frags); err != nil {
-			return err
-		}
+	if m.sizes != nil {
+		// Parts that the packet is too short for are left out, so that one value
+		// serves a whole capture.
+		*skb = *skb.Split(m.sizes[0], m.sizes[1:]...)
 	}
 	return skb.Check()
 }
@@ -79,18 +83,29 @@ func set[T any](field *T, flag *T) {
 	}
 }
 
-// split divides a packet as --frags says. Parts that the packet is too short
-// for are left out, so that one value serves a whole capture.
-func split(skb *kernelabi.Skb, spec string) error {
-	var sizes []int
-	for _, part := range strings.Split(spec, ",") {
+// check finds what is wrong with the flags themselves, whatever the packet, and
+// reads --frags.
+func (m *metadata) check() error {
+	if m.PktType != nil && *m.PktType > 7 {
+		return fmt.Errorf("--pkttype %d does not fit in 3 bits: want 0 to 7", *m.PktType)
+	}
+	if m.Headroom != nil && (*m.Headroom < 0 || *m.Headroom > kernelabi.MaxHeader) {
+		return fmt.Errorf("--headroom %d is not in 0..%d", *m.Headroom, kernelabi.MaxHeader)
+	}
+	if m.NoDevice && (m.Ifindex != nil || m.DevType != nil) {
+		return errors.New("--no-device and the device's --ifindex or --dev-type exclude each other")
+	}
+	m.sizes = nil
+	if m.Frags == "" {
+		return nil
+	}
+	for _, part := range strings.Split(m.Frags, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < 0 {
-			return fmt.Errorf("--frags %q: %q is not a number of bytes: want HEAD[,LEN...], such as 14,20,40", spec, part)
+			return fmt.Errorf("--frags %q: %q is not a number of bytes: want HEAD[,LEN...], such as 14,20,40", m.Frags, part)
 		}
-		sizes = append(sizes, n)
+		m.sizes = append(m.sizes, n)
 	}
-	*skb = *skb.Split(sizes[0], sizes[1:]...)
 	return nil
 }
 
@@ -100,6 +115,7 @@ type inputSet struct {
 	Files     []string // of each input
 	LinkTypes map[string]int
 	Truncated int // packets that their capture cut
+	memory    int // bytes that captures take, roughly
 }
 
 // linkType is the one that tcpdump has to compile an expression for.
@@ -112,19 +128,19 @@ func (s *inputSet) linkType() string {
 	return "EN10MB"
 }
 
+// links names the link types of the captures.
+func (s *inputSet) links() string {
+	return strings.Join(slices.Sorted(maps.Keys(s.LinkTypes)), " and ")
+}
+
 // describe is the summary's phrase: "40 packets, EN10MB, 2 of them cut short by the capture".
 func (s *inputSet) describe() string {
 	text := plural(len(s.Inputs), "packet")
 	if kind, _ := s.kind(); kind == bpf.Seccomp {
 		return plural(len(s.Inputs), "system call")
 	}
-	var types []string
-	for lt := range s.LinkTypes {
-		types = append(types, lt)
-	}
-	sort.Strings(types)
-	if len(types) > 0 {
-		text += ", " + strings.Join(types, " and ")
+	if len(s.LinkTypes) > 0 {
+		text += ", " + s.links()
 	}
 	if s.Truncated > 0 {
 		text += fmt.Sprintf(", %d of them cut short by the capture (run as if the packet ended there)", s.Truncated)
@@ -176,11 +192,14 @@ func (s *inputSet) kind() (bpf.Kind, error) {
 
 // loadInputs reads captures, JSON Lines of inputs, and lines of hex, from
 // files, from "-" and from --hex. With keepGoing a damaged capture counts up
-// to its damage, which warn is told of.
-func loadInputs(files, hexes []string, m *metadata, keepGoing bool, stdin io.Reader, warn func(error)) (*inputSet, error) {
+// to its damage.
+func loadInputs(ctx context.Context, files, hexes []string, m *metadata, keepGoing bool, std streams) (*inputSet, error) {
 	set := &inputSet{LinkTypes: map[string]int{}}
+	if err := m.check(); err != nil {
+		return nil, badInput(err)
+	}
 	for _, name := range files {
-		if err := set.load(name, m, keepGoing, stdin, warn); err != nil {
+		if err := set.load(ctx, name, m, keepGoing, std.in, std.err); err != nil {
 			return nil, err
 		}
 	}
@@ -196,7 +215,7 @@ func loadInputs(files, hexes []string, m *metadata, keepGoing bool, stdin io.Rea
 	return set, nil
 }
 
-func (s *inputSet) load(name string, m *metadata, keepGoing bool, stdin io.Reader, warn func(error)) error {
+func (s *inputSet) load(ctx context.Context, name string, m *metadata, keepGoing bool, stdin io.Reader, stderr io.Writer) error {
 	r, err := openInput(name, stdin)
 	if err != nil {
 		return badInput(err)
@@ -205,32 +224,53 @@ func (s *inputSet) load(name string, m *metadata, keepGoing bool, stdin io.Reade
 	buffered := bufio.NewReader(r)
 	head, _ := buffered.Peek(4)
 	if capture.Is(head) {
-		packets, err := capture.Read(name, buffered)
-		if err != nil {
-			if !keepGoing {
-				if len(packets) > 0 {
-					err = badInput(fmt.Errorf("%w (the %s before it can be read: --keep-going runs those)", err, plural(len(packets), "packet")))
-				}
-				return err
-			}
-			warn(err)
-		}
-		for i := range packets {
-			if packets[i].Truncated() {
-				s.Truncated++
-			}
-			s.LinkTypes[capture.LinkName(packets[i].LinkType)]++
-			if err := s.add(name, packets[i].Skb(), m); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.loadCapture(ctx, name, buffered, m, keepGoing, stderr)
 	}
 	data, err := readAll(name, buffered, maxInputFile)
 	if err != nil {
 		return err
 	}
 	return s.loadText(name, data, m)
+}
+
+// maxCaptures bounds what captures may take in memory, so that a small gzip of
+// something huge is an error and not the end of the machine.
+const (
+	maxCaptures  = 4 << 30
+	packetMemory = 256 // bytes that a packet takes beside its own
+)
+
+// loadCapture reads a pcap or pcapng file.
+func (s *inputSet) loadCapture(ctx context.Context, name string, r io.Reader, m *metadata, keepGoing bool, stderr io.Writer) error {
+	bar := newProgress(stderr, -1, "packets read")
+	defer bar.close()
+	before := len(s.Inputs)
+	err := capture.Each(name, r, func(p capture.Packet) error {
+		bar.add(1)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.memory += len(p.Data) + packetMemory; s.memory > maxCaptures {
+			return badInput(fmt.Errorf("%s: the captures hold more than %d GiB: replay them in parts", name, maxCaptures>>30))
+		}
+		if p.Truncated() {
+			s.Truncated++
+		}
+		s.LinkTypes[capture.LinkName(p.LinkType)]++
+		return s.add(name, p.Skb(), m)
+	})
+	good := len(s.Inputs) - before
+	var damage *capture.Error
+	switch {
+	case err == nil && good == 0:
+		fmt.Fprintf(stderr, "kjit: %s: no packets in it\n", name)
+	case errors.As(err, &damage) && keepGoing:
+		fmt.Fprintf(stderr, "kjit: %v\n", err)
+		return nil
+	case errors.As(err, &damage) && good > 0:
+		return badInput(fmt.Errorf("%w (the %s before it can be read: --keep-going runs those)", err, plural(good, "packet")))
+	}
+	return err
 }
 
 func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
@@ -285,7 +325,7 @@ func parseHex(text string) ([]byte, error) {
 	var bad hex.InvalidByteError
 	switch {
 	case errors.As(err, &bad):
-		return nil, fmt.Errorf("%q is no hex digit: want a capture, a packet in hex, or a JSON object", rune(bad))
+		return nil, fmt.Errorf("%q is no hex digit", rune(bad))
 	case err != nil:
 		return nil, errors.New("an odd number of hex digits")
 	}

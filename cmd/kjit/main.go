@@ -46,6 +46,12 @@ func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 func run(args []string, std streams) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	done := make(chan struct{})
+	defer close(done)
+	go dieAfter(ctx, std.err, done)
+	out := &checkedWriter{w: std.out}
+	std.out = out
+	std.in = &interruptible{ctx, std.in}
 	// A panic is a defect of kjit. The user gets a sentence, not a Go trace,
 	// unless they ask for it to report it.
 	defer func() {
@@ -91,8 +97,15 @@ func run(args []string, std streams) (code int) {
 	} else {
 		err = badInput(fmt.Errorf("%w (kjit --help lists the commands and flags)", err))
 	}
+	if err == nil && out.err != nil {
+		err = environment(fmt.Errorf("cannot write the output: %w", out.err))
+	}
 	if err == nil {
 		return exitOK
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(std.err, "kjit: interrupted")
+		return exitInterrupted
 	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintf(std.err, "kjit: %s\n", strings.TrimSuffix(text, "\n"))

@@ -81,6 +81,15 @@ func readAll(name string, r io.Reader, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// isExpression reports whether loadProgram takes arg for a filter expression.
+func isExpression(arg string) bool {
+	if arg == "-" || strings.HasPrefix(arg, corpusPrefix) || strings.HasPrefix(arg, imagePrefix) {
+		return false
+	}
+	_, err := os.Stat(arg)
+	return err != nil && !looksLikePath(arg)
+}
+
 // looksLikePath tells a mistyped file name from a filter expression.
 func looksLikePath(arg string) bool {
 	if strings.ContainsAny(arg, " ()") {
@@ -101,6 +110,9 @@ func compileExpression(ctx context.Context, expr, dlt string) (*source, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, badInput(fmt.Errorf("%q is no file, and tcpdump does not compile it for link type %s: %s", expr, dlt, tcpdumpSays(stderr.String(), err)))
 	}

@@ -12,43 +12,49 @@ import (
 // progress is a bar on a terminal for what takes longer than a second, and
 // nothing elsewhere.
 type progress struct {
-	w     io.Writer
-	total int
-	what  string
-	start time.Time
-	done  int
-	bar   *progressbar.ProgressBar
+	bar     *progressbar.ProgressBar // nil where there is no terminal
+	pending int
 }
 
+// newProgress starts a bar; total -1 stands for an unknown one.
 func newProgress(w io.Writer, total int, what string) *progress {
-	p := &progress{total: total, what: what, start: time.Now()}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.w = w
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return &progress{}
 	}
-	return p
+	return &progress{bar: progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(&lateWriter{w: w, from: time.Now().Add(time.Second)}),
+		progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(), progressbar.OptionSetItsString(what),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
 }
 
 func (p *progress) add(n int) {
-	p.done += n
-	if p.w == nil {
+	if p.bar == nil {
 		return
 	}
-	if p.bar == nil {
-		// Looking at the clock for every item would cost more than the item.
-		if p.done&0xff != 0 || time.Since(p.start) < time.Second {
-			return
-		}
-		p.bar = progressbar.NewOptions(p.total,
-			progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(p.what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(p.what),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-		n = p.done
+	// The bar looks at the clock each time, which costs more than many an item.
+	if p.pending += n; p.pending >= 64 {
+		p.bar.Add(p.pending)
+		p.pending = 0
 	}
-	p.bar.Add(n)
 }
 
 func (p *progress) close() {
 	if p.bar != nil {
 		p.bar.Finish()
 	}
+}
+
+// lateWriter drops what comes before its time.
+type lateWriter struct {
+	w    io.Writer
+	from time.Time
+}
+
+func (l *lateWriter) Write(p []byte) (int, error) {
+	if time.Now().Before(l.from) {
+		return len(p), nil
+	}
+	return l.w.Write(p)
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
@@ -19,7 +21,7 @@ type replayCmd struct {
 	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run: ${default}."`
 	DLT       string   `name:"dlt" placeholder:"TYPE" help:"Link type for which tcpdump compiles a filter expression (default: that of the captures, else EN10MB)."`
 	Rows      string   `enum:"auto,all,diverging,none" default:"auto" help:"Which packets get a row: all, diverging, none; auto is all up to 40 packets."`
-	Undefined string   `enum:"report,skip,fail" default:"report" help:"Shifts by X >= 32 that give another value: report them, skip them silently, or fail (${default})."`
+	Undefined string   `enum:"report,skip,fail" default:"report" help:"Shifts by X >= 32 that give another value: report them, only count them (skip), or fail (${default})."`
 	Limit     int      `default:"5" placeholder:"N" help:"Show at most N divergences in full (default ${default})."`
 	KeepGoing bool     `help:"Run the packets before the damage in a damaged capture."`
 
@@ -50,7 +52,7 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 			return err
 		}
 	}
-	inputs, err := loadInputs(c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std.in, warn)
+	inputs, err := loadInputs(ctx, c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std)
 	if err != nil {
 		return err
 	}
@@ -62,17 +64,17 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if len(inputs.Inputs) == 0 {
 		return badInput(fmt.Errorf("no packets: name a capture, or corpus:packets, or give --hex"))
 	}
-	if c.DLT == "" {
-		c.DLT = inputs.linkType()
-	}
 	kind, err := inputs.kind()
 	if err != nil {
 		return err
 	}
+	if len(inputs.LinkTypes) > 1 && c.DLT == "" && isExpression(c.Program) {
+		return badInput(fmt.Errorf("the captures have several link types (%s), and an expression is compiled for one: replay them apart, or choose with --dlt", inputs.links()))
+	}
 	var prog *source
 	if record != nil {
 		prog = fromRecord(record)
-	} else if prog, err = loadProgram(ctx, c.Program, c.DLT, std.in); err != nil {
+	} else if prog, err = loadProgram(ctx, c.Program, cmp.Or(c.DLT, inputs.linkType()), std.in); err != nil {
 		return err
 	}
 	if images != nil {
@@ -94,15 +96,17 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 
 	var report replayReport
 	if global.JSON {
-		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: inputs, prog: prog, runners: runners, limit: c.Limit}
+		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: inputs, prog: prog, runners: runners, limit: c.Limit, rows: c.Rows}
 	} else {
 		report = newTextReport(std.out, c, prog, inputs, runners)
 	}
 	bar := newProgress(std.err, len(inputs.Inputs), "packets")
+	done := 0
 	replay := &harness.Replay{
 		Program: prog.Program, Kind: kind, Runners: runners,
 		Each: func(row *harness.Row) error {
 			bar.add(1)
+			done++
 			return report.row(row)
 		},
 	}
@@ -111,11 +115,14 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	if err := report.summary(tallies); err != nil {
+	if err := report.summary(tallies, done); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %w", ctx.Err())
+		return ctx.Err()
+	}
+	if nothingRan(tallies) {
+		return badInput(fmt.Errorf("nothing was compared: no runner takes this program"))
 	}
 	for _, t := range tallies {
 		if t.Diverge > 0 || c.Undefined == "fail" && t.Undefined > 0 {
@@ -123,6 +130,16 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 		}
 	}
 	return nil
+}
+
+// nothingRan reports whether no runner got as far as a comparison.
+func nothingRan(tallies []harness.Tally) bool {
+	for _, t := range tallies {
+		if t.Agree+t.Diverge+t.Undefined > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // openRunners makes the runners for the named profiles.
@@ -164,7 +181,9 @@ func acceptedBySome(prog bpf.Program, kind bpf.Kind, runners []harness.Runner) e
 // replayReport shows a replay while it runs.
 type replayReport interface {
 	row(*harness.Row) error
-	summary([]harness.Tally) error
+	// summary ends the report after done packets, fewer than all if the replay
+	// was interrupted.
+	summary(tallies []harness.Tally, done int) error
 }
 
 // jsonReport prints an object per packet, one per divergence that is shown in
@@ -175,6 +194,7 @@ type jsonReport struct {
 	prog    *source
 	runners []harness.Runner
 	limit   int
+	rows    string // as --rows, but auto means all: programs count better than people
 }
 
 func (r *jsonReport) row(row *harness.Row) error {
@@ -183,17 +203,20 @@ func (r *jsonReport) row(row *harness.Row) error {
 		Got     harness.Outcome `json:"got"`
 		Verdict harness.Verdict `json:"verdict"`
 	}
-	cells := map[string]cell{}
-	for i, name := range row.Runners {
-		cells[name] = cell{row.Want[i], row.Got[i], row.Verdicts[i]}
+	var err error
+	if r.rows == "auto" || r.rows == "all" || r.rows == "diverging" && slices.Contains(row.Verdicts, harness.Diverge) {
+		cells := map[string]cell{}
+		for i, name := range row.Runners {
+			cells[name] = cell{row.Want[i], row.Got[i], row.Verdicts[i]}
+		}
+		err = r.enc.Encode(struct {
+			Type    string          `json:"type"`
+			Packet  int             `json:"packet"`
+			File    string          `json:"file"`
+			Len     uint32          `json:"len"`
+			Runners map[string]cell `json:"runners"`
+		}{"packet", row.Index + 1, r.inputs.Files[row.Index], inputLen(row.Input), cells})
 	}
-	err := r.enc.Encode(struct {
-		Type    string          `json:"type"`
-		Packet  int             `json:"packet"`
-		File    string          `json:"file"`
-		Len     uint32          `json:"len"`
-		Runners map[string]cell `json:"runners"`
-	}{"packet", row.Index + 1, r.inputs.Files[row.Index], inputLen(row.Input), cells})
 	for i, v := range row.Verdicts {
 		if err == nil && v == harness.Diverge && r.limit > 0 {
 			r.limit--
@@ -228,7 +251,17 @@ func (r *jsonReport) divergence(row *harness.Row, i int) error {
 	return r.enc.Encode(out)
 }
 
-func (r *jsonReport) summary(tallies []harness.Tally) error {
+func (r *jsonReport) summary(tallies []harness.Tally, done int) error {
+	if total := len(r.inputs.Inputs); done < total {
+		err := r.enc.Encode(struct {
+			Type  string `json:"type"`
+			Done  int    `json:"done"`
+			Total int    `json:"total"`
+		}{"interrupted", done, total})
+		if err != nil {
+			return err
+		}
+	}
 	for _, t := range tallies {
 		err := r.enc.Encode(struct {
 			Type string `json:"type"`

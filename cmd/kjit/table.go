@@ -81,7 +81,11 @@ func (r *textReport) row(row *harness.Row) error {
 	}
 	cells := []string{strconv.Itoa(row.Index + 1), strconv.Itoa(int(inputLen(row.Input))), r.reference(row)}
 	for i, got := range row.Got {
-		cells = append(cells, got.String()+marks[row.Verdicts[i]])
+		mark := marks[row.Verdicts[i]]
+		if row.Verdicts[i] == harness.Undefined && r.cmd.Undefined == "skip" {
+			mark = ""
+		}
+		cells = append(cells, got.String()+mark)
 	}
 	r.cells(cells)
 	return nil
@@ -116,7 +120,7 @@ func (r *textReport) story(row *harness.Row, i int) string {
 	return b.String()
 }
 
-func (r *textReport) summary(tallies []harness.Tally) error {
+func (r *textReport) summary(tallies []harness.Tally, done int) error {
 	for _, s := range r.stories {
 		fmt.Fprintf(r.w, "\n%s", s)
 	}
@@ -124,6 +128,9 @@ func (r *textReport) summary(tallies []harness.Tally) error {
 		fmt.Fprintf(r.w, "\n(and %s more: --limit N shows more of them)\n", plural(more, "divergence"))
 	}
 	fmt.Fprintln(r.w)
+	if total := len(r.inputs.Inputs); done < total {
+		fmt.Fprintf(r.w, "interrupted after %d of %s\n", done, plural(total, "packet"))
+	}
 	width := 0
 	for _, t := range tallies {
 		width = max(width, len(t.Runner))
@@ -140,7 +147,7 @@ func (r *textReport) tally(t harness.Tally) string {
 	if t.Diverge > 0 {
 		parts = append(parts, fmt.Sprintf("%d DIVERGE", t.Diverge))
 	}
-	if t.Undefined > 0 && r.cmd.Undefined != "skip" {
+	if t.Undefined > 0 {
 		parts = append(parts, fmt.Sprintf("%d undefined (shift by X >= 32)", t.Undefined))
 	}
 	if t.NotRun > 0 {

@@ -67,28 +67,29 @@ var magics = [][]byte{
 // Read returns the packets of a pcap or pcapng file. When the file is damaged
 // it returns the packets before the damage and an *Error.
 func Read(name string, r io.Reader) ([]Packet, error) {
-	packets, err := read(name, r)
-	var damage *Error
-	if err != nil && !errors.As(err, &damage) {
-		err = &Error{File: name, Packet: len(packets) + 1, Reason: reason(err)}
-	}
+	var packets []Packet
+	err := Each(name, r, func(p Packet) error {
+		packets = append(packets, p)
+		return nil
+	})
 	return packets, err
 }
 
-func read(name string, r io.Reader) ([]Packet, error) {
-	buffered := bufio.NewReader(r)
-	reader, linkType, err := open(buffered)
+// Each calls each for every packet of a pcap or pcapng file, up to the damage
+// if it is damaged: then it returns an *Error. An error of each ends it and is
+// returned as it is.
+func Each(name string, r io.Reader, each func(Packet) error) error {
+	reader, linkType, err := open(bufio.NewReader(r))
 	if err != nil {
-		return nil, &Error{File: name, Reason: reason(err)}
+		return &Error{File: name, Reason: reason(err)}
 	}
-	var packets []Packet
-	for {
+	for n := 1; ; n++ {
 		data, info, err := reader.ReadPacketData()
 		if err == io.EOF {
-			return packets, nil
+			return nil
 		}
 		if err != nil {
-			return packets, err
+			return &Error{File: name, Packet: n, Reason: reason(err)}
 		}
 		p := Packet{Data: data, WireLen: info.Length, LinkType: linkType}
 		if len(info.AncillaryData) > 0 {
@@ -96,7 +97,9 @@ func read(name string, r io.Reader) ([]Packet, error) {
 				p.LinkType = lt
 			}
 		}
-		packets = append(packets, p)
+		if err := each(p); err != nil {
+			return err
+		}
 	}
 }
 
@@ -127,7 +130,7 @@ func open(r *bufio.Reader) (packetReader, layers.LinkType, error) {
 func reason(err error) string {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return "the file ends in the middle"
+		return "the file ends in the middle, or a length in it is wrong"
 	default:
 		return err.Error()
 	}

@@ -85,10 +85,10 @@ func TestRead(t *testing.T) {
 		{"A gzipped pcapng file is read as what it holds.", gzipped(t, pcapngFile(t, layers.LinkTypeEthernet)), 1, []string{"EN10MB"}, nil},
 		{"Every packet of a pcapng file has the link type of its own interface.", pcapngFile(t, layers.LinkTypeEthernet, layers.LinkTypeRaw), 2, []string{"EN10MB", "RAW"}, nil},
 		{"A file without packets is no error.", pcapFile(t, layers.LinkTypeNull, 0, 0), 0, nil, nil},
-		{"A file cut inside its last packet gives the packets before it.", whole[:len(whole)-3], 2, []string{"EN10MB"}, &Error{"f", 3, "the file ends in the middle"}},
-		{"A file cut inside a packet's header gives the packets before it.", whole[:len(whole)-len(frame)-3], 2, []string{"EN10MB"}, &Error{"f", 3, "the file ends in the middle"}},
-		{"A file cut inside the file header is not a capture file.", whole[:20], 0, nil, &Error{"f", 0, "the file ends in the middle"}},
-		{"An empty file is not a capture file.", nil, 0, nil, &Error{"f", 0, "the file ends in the middle"}},
+		{"A file cut inside its last packet gives the packets before it.", whole[:len(whole)-3], 2, []string{"EN10MB"}, &Error{"f", 3, "the file ends in the middle, or a length in it is wrong"}},
+		{"A file cut inside a packet's header gives the packets before it.", whole[:len(whole)-len(frame)-3], 2, []string{"EN10MB"}, &Error{"f", 3, "the file ends in the middle, or a length in it is wrong"}},
+		{"A file cut inside the file header is not a capture file.", whole[:20], 0, nil, &Error{"f", 0, "the file ends in the middle, or a length in it is wrong"}},
+		{"An empty file is not a capture file.", nil, 0, nil, &Error{"f", 0, "the file ends in the middle, or a length in it is wrong"}},
 	} {
 		packets, err := Read("f", bytes.NewReader(tt.data))
 		var got *Error

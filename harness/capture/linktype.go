@@ -14,7 +14,7 @@ func LinkName(lt layers.LinkType) string {
 	if l, ok := linkTypes[lt]; ok {
 		return l.name
 	}
-	return fmt.Sprintf("link type %d", int(lt))
+	return fmt.Sprintf("LINKTYPE_%d", int(lt))
 }
 
 // link is what a replay needs to know of a link type: where the network header

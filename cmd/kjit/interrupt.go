@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// grace is how long a command that was interrupted may take to tell what it
+// has so far.
+const grace = time.Second
+
+// dieAfter ends the process when ctx is done and the command does not end by
+// itself: it may be waiting for input, or for an engine in the middle of a
+// batch.
+func dieAfter(ctx context.Context, stderr io.Writer, done <-chan struct{}) {
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+	case <-time.After(grace):
+		fmt.Fprintln(stderr, "kjit: interrupted")
+		os.Exit(exitInterrupted)
+	}
+}
+
+// interruptible is a reader that ends with the context's error once it is done.
+// A read that waits, on a terminal say, is left behind.
+type interruptible struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (i *interruptible) Read(p []byte) (int, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	read := make(chan result, 1)
+	go func() {
+		// Not into p: a read that was left behind must not write there.
+		data := make([]byte, min(len(p), 1<<16))
+		n, err := i.r.Read(data)
+		read <- result{data[:n], err}
+	}()
+	select {
+	case r := <-read:
+		return copy(p, r.data), r.err
+	case <-i.ctx.Done():
+		return 0, i.ctx.Err()
+	}
+}
+
+// checkedWriter remembers the first error of writing: a command whose output
+// was lost has not succeeded, whatever it thinks.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
