@@ -60,6 +60,12 @@ func (l Layout) With(changes map[string]int) Layout {
 	return out
 }
 
+// Has reports whether l has the field, named as With takes it.
+func (l Layout) Has(name string) bool {
+	_, ok := l[qualify(name)]
+	return ok
+}
+
 func qualify(name string) string {
 	switch name {
 	case "hash", "sk_buff.hash":

@@ -26,6 +26,32 @@ type JITRecord struct {
 	Result JITResult `json:"result"`
 	Pass   int       `json:"pass,omitempty"` // number of the writing pass; 0 where unknown
 	Note   string    `json:"note,omitempty"`
+
+	PCMap []int `json:"pc_map,omitempty"` // as in [Image]; not in records of kernels
+}
+
+// NewJITRecord states what the emitter of a profile made of a program: img, or
+// the *Refusal that it gave instead. The kernel's name is the profile's.
+func NewJITRecord(name string, prog bpf.Program, kind bpf.Kind, p *Profile, img *Image, refusal *Refusal) *JITRecord {
+	base := HexUint(p.Base)
+	rec := &JITRecord{
+		Name: name, Kernel: p.Name, Arch: p.Arch, Kind: kind, Program: prog, Base: &base,
+		Symbols: make(map[string]HexUint, len(p.Symbols)), Layout: p.Layout, Features: p.Features,
+	}
+	rec.Features.SMP = p.SMP
+	for symbol, addr := range p.Symbols {
+		rec.Symbols[symbol] = HexUint(addr)
+	}
+	switch {
+	case refusal != nil:
+		rec.Result, rec.Note = ResultNoJIT, refusal.Error()
+	case img.Unfilled:
+		rec.Result, rec.Pass = ResultUnfilled, img.Pass
+	default:
+		code := HexBytes(img.Code)
+		rec.Result, rec.Image, rec.Pass, rec.PCMap = ResultOK, &code, img.Pass, img.PCMap
+	}
+	return rec
 }
 
 // JITResult is what became of a program that a kernel was given.

@@ -167,7 +167,7 @@ func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, 
 	if err != nil {
 		var file *imagefile.Error
 		if errors.As(err, &file) { // which says where already
-			return nil, badInput(fmt.Errorf("%w (--profile)", err))
+			return nil, badInput(fmt.Errorf("%w (--profile: %s)", err, profileNames()))
 		}
 		return nil, badInput(fmt.Errorf("%s: %w%s", e, err, flagFor(err)))
 	}
@@ -179,6 +179,19 @@ func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, 
 		return nil, badInput(fmt.Errorf("%s: %w", e, err))
 	}
 	return runner, nil
+}
+
+// profileNames lists the profiles, those of recent kernels first.
+func profileNames() string {
+	var names, old []string
+	for _, p := range kernelabi.Profiles() {
+		if p.Emitter == "" {
+			names = append(names, p.Name)
+		} else {
+			old = append(old, p.Name)
+		}
+	}
+	return strings.Join(append(names, old...), ", ")
 }
 
 // flagFor is the flag that mends an image's error.

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,16 +55,18 @@ func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
 	case errors.As(err, &refusal):
 		// What the kernel would do: interpret, without a word. Here it is the
 		// answer to the question that was asked.
-		return &codedError{fmt.Errorf("%s: %s does not compile it: %w", prog.Name, profile.Name, err), exitDiverged}
+		err = &codedError{fmt.Errorf("%s: %s: %w", prog.Name, profile.Name, err), exitDiverged}
 	case err != nil:
 		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
 	}
-	for _, note := range img.Notes {
-		fmt.Fprintf(std.err, "kjit: %s\n", note)
-	}
 	if global.JSON {
-		return json.NewEncoder(std.out).Encode(imageJSON(prog.Program, img))
+		rec := kernelabi.NewJITRecord(prog.Name, prog.Program, bpf.Socket, profile, img, refusal)
+		return errors.Join(json.NewEncoder(std.out).Encode(rec), err)
 	}
+	if err != nil {
+		return err
+	}
+	c.remark(img, std.err)
 	switch c.Form {
 	case "hex":
 		_, err = fmt.Fprintf(std.out, "%x\n", img.Code)
@@ -95,6 +100,26 @@ func listJITs(std streams, global *cli) error {
 	return nil
 }
 
+// remark tells on stderr what a reader of the bytes alone would not see.
+func (c *jitCmd) remark(img *kernelabi.Image, stderr io.Writer) {
+	for _, note := range img.Notes {
+		fmt.Fprintf(stderr, "kjit: %s\n", note)
+	}
+	if img.Unfilled {
+		fmt.Fprintln(stderr, "kjit: this kernel allocates the image and never writes it, and uses it all the same; its bytes are shown as cc")
+	}
+	refs, err := img.References()
+	if err != nil {
+		return // not a matter of symbols
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Symbol)) {
+		addr := img.Profile.Symbols[name]
+		if !slices.ContainsFunc(refs, func(r kernelabi.Reference) bool { return r.Target == addr }) && name != "cpu_number" {
+			fmt.Fprintf(stderr, "kjit: --symbol %s: this image does not refer to it\n", name)
+		}
+	}
+}
+
 // profile is the named profile with the addresses and offsets of the flags.
 func (c *jitCmd) profile() (*kernelabi.Profile, error) {
 	p, err := kernelabi.ProfileByName(c.JIT)
@@ -106,10 +131,17 @@ func (c *jitCmd) profile() (*kernelabi.Profile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--base: %w", err)
 		}
+		if base > math.MaxUint64-1<<20 {
+			return nil, fmt.Errorf("--base %s: an image there would wrap around to address 0", c.Base)
+		}
 		p = p.WithBase(base)
 	}
 	symbols := map[string]uint64{}
 	for name, text := range c.Symbol {
+		if _, ok := p.Symbols[name]; !ok {
+			return nil, fmt.Errorf("--symbol %s: code of %s refers to no such symbol, only to %s",
+				name, p.Name, strings.Join(slices.Sorted(maps.Keys(p.Symbols)), ", "))
+		}
 		if symbols[name], err = parseAddress(text); err != nil {
 			return nil, fmt.Errorf("--symbol %s: %w", name, err)
 		}
@@ -121,6 +153,9 @@ func (c *jitCmd) profile() (*kernelabi.Profile, error) {
 			return nil, fmt.Errorf("--layout %s: %q is not an offset: want a number up to 65535, such as 0x60", field, text)
 		}
 		layout[field] = int(off)
+		if !p.Layout.Has(field) {
+			return nil, fmt.Errorf("--layout %s: no such field, there are %s", field, strings.Join(p.Layout.Fields(), ", "))
+		}
 	}
 	return p.WithSymbols(symbols).WithLayout(layout), nil
 }
@@ -132,33 +167,4 @@ func parseAddress(text string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not a hex address of up to 64 bits", text)
 	}
 	return addr, nil
-}
-
-// imageJSON is an image in the form of the golden records.
-func imageJSON(prog bpf.Program, img *kernelabi.Image) any {
-	return struct {
-		Kernel  string            `json:"kernel"`
-		Arch    kernelabi.Arch    `json:"arch"`
-		Kind    bpf.Kind          `json:"kind"`
-		Program bpf.Program       `json:"program"`
-		Base    string            `json:"base"`
-		Symbols map[string]string `json:"symbols"`
-		Layout  kernelabi.Layout  `json:"layout"`
-		Image   string            `json:"image"`
-		Pass    int               `json:"pass"`
-		PCMap   []int             `json:"pc_map"`
-	}{
-		img.Profile.Name, img.Profile.Arch, bpf.Socket, prog, hexAddr(img.Base),
-		hexAll(img.Profile.Symbols), img.Profile.Layout, hex.EncodeToString(img.Code), img.Pass, img.PCMap,
-	}
-}
-
-func hexAddr(a uint64) string { return "0x" + strconv.FormatUint(a, 16) }
-
-func hexAll(addrs map[string]uint64) map[string]string {
-	out := make(map[string]string, len(addrs))
-	for name, a := range addrs {
-		out[name] = hexAddr(a)
-	}
-	return out
 }

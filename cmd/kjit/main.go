@@ -108,7 +108,10 @@ func run(args []string, std streams) (code int) {
 		return exitInterrupted
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(std.err, "kjit: %s\n", strings.TrimSuffix(text, "\n"))
+		// Several errors come joined by newlines.
+		for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+			fmt.Fprintf(std.err, "kjit: %s\n", line)
+		}
 	}
 	return exitCode(err)
 }

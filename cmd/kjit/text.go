@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,9 +44,6 @@ func (c *convertCmd) Run(std streams, global *cli) error {
 
 // convert writes the program of a file in another form, whole or not at all.
 func convert(std streams, global *cli, file, from, to string) error {
-	if global.JSON {
-		to = bpftext.JSON.String()
-	}
 	target, err := bpftext.FormByName(to)
 	if err != nil {
 		return badInput(fmt.Errorf("--to: %w", err))
@@ -71,8 +69,23 @@ func convert(std streams, global *cli, file, from, to string) error {
 	if err != nil {
 		return badInput(fmt.Errorf("%s: %w", name, err))
 	}
+	if global.JSON {
+		return json.NewEncoder(std.out).Encode(struct {
+			Form    string      `json:"form"`
+			Program bpf.Program `json:"program"`
+			Text    string      `json:"text,omitempty"` // not of raw forms
+		}{target.String(), l.Program, textOf(target, out)})
+	}
 	_, err = std.out.Write(out)
 	return err
+}
+
+// textOf is what was written, if it is text.
+func textOf(form bpftext.Form, out []byte) string {
+	if form == bpftext.Raw || form == bpftext.RawBE {
+		return ""
+	}
+	return string(out)
 }
 
 // readFile reads a program file, or standard input for "-".
@@ -103,10 +116,12 @@ func (c *checkCmd) Run(ctx context.Context, std streams, global *cli) error {
 		return badInput(fmt.Errorf("--rules: %w", err))
 	}
 	refused := 0
+	var unread []error
 	for _, arg := range c.Programs {
 		prog, err := loadProgram(ctx, arg, c.DLT, std.in)
 		if err != nil {
-			return err
+			unread = append(unread, err)
+			continue
 		}
 		err = bpf.Check(prog.Program, c.Kind, rules)
 		if err != nil {
@@ -133,6 +148,9 @@ func (c *checkCmd) Run(ctx context.Context, std streams, global *cli) error {
 		} else {
 			fmt.Fprintf(std.out, "%s: accepted: %s, %s\n", prog.Name, plural(len(prog.Program), "instruction"), prog.Form)
 		}
+	}
+	if len(unread) > 0 {
+		return errors.Join(unread...)
 	}
 	if refused > 0 {
 		return badInput(fmt.Errorf("%s refused by the %s rules", plural(refused, "program"), c.Rules))

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +20,7 @@ type verifyCmd struct {
 	Files []string `arg:"" help:"JSON Lines files of recorded facts; - for standard input."`
 }
 
-func (c *verifyCmd) Run(std streams, global *cli) error {
+func (c *verifyCmd) Run(ctx context.Context, std streams, global *cli) error {
 	checker, err := verify.NewChecker(c.Kind...)
 	if err != nil {
 		return badInput(fmt.Errorf("--kind: %w", err))
@@ -30,10 +32,13 @@ func (c *verifyCmd) Run(std streams, global *cli) error {
 	for _, name := range c.Files {
 		err := verifyFile(checker, name, std.in, func(res verify.Result) error {
 			bar.add(1)
-			return report.add(res)
+			return cmp.Or(report.add(res), ctx.Err())
 		})
 		if err != nil {
 			bad = append(bad, err)
+		}
+		if ctx.Err() != nil {
+			break // the totals so far are worth something
 		}
 	}
 	bar.close()
@@ -41,10 +46,14 @@ func (c *verifyCmd) Run(std streams, global *cli) error {
 		return err
 	}
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case len(bad) > 0:
 		return badInput(errors.Join(bad...))
 	case report.failed > 0:
 		return errDiverged
+	case report.passed+report.skipped == 0:
+		return badInput(errors.New("no records: nothing was checked"))
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ import (
 // has, the first is meant, so that kinds with more fields stand before those
 // with fewer.
 var kinds = []kind{
-	{name: "jit-mutants", has: []string{"mutant", "measured", "program"}, check: many(checkMutant)},
+	{name: "jit-mutants", has: []string{"mutant", "measured", "program"}, needs: []string{"name", "type", "arch", "packet", "want"}, check: many(checkMutant)},
 	{name: "jit-goldens", has: []string{"kernel", "arch", "program", "image", "result"}, check: one(checkGolden)},
 	{name: "kernel-images", has: []string{"kernel", "program", "inputs", "results"}, check: one(checkKernelImage)},
 	{name: "kernel-images", has: []string{"kernel", "program", "errno"}, check: one(checkKernelImage)},
-	{name: "text-bpf-image", has: []string{"code", "k", "n", "text"}, check: one(textRecord[bpftext.ImageRecord]), label: labelImage},
+	{name: "text-bpf-image", has: []string{"code", "k", "n", "text"}, needs: []string{"jt", "jf"}, check: one(textRecord[bpftext.ImageRecord]), label: labelImage},
 	{name: "text-bpf-asm", has: []string{"rc", "src"}, check: one(textRecord[bpftext.AsmRecord]), label: labelField("src")},
 	{name: "text-bpf-asm", has: []string{"rc", "src_line"}, check: one(textRecord[bpftext.AsmRecord]), label: labelField("src_line")},
 	{name: "text-tcpdump", has: []string{"expr", "d", "ddd"}, check: one(textRecord[bpftext.TcpdumpRecord]), label: labelField("expr")},

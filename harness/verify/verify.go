@@ -41,8 +41,9 @@ func (s skipped) Error() string { return string(s) }
 
 // kind is one sort of record.
 type kind struct {
-	name string
-	has  []string // the fields by which it is recognised
+	name  string
+	has   []string // the fields by which it is recognised
+	needs []string // the others that it must have
 	// check reports one error per check of the record, nil for one that holds.
 	check func(c *Checker, data []byte) []error
 	// label names a record that has no name of its own.
@@ -72,9 +73,12 @@ func (c *Checker) Close() { c.machines.close() }
 
 // Kinds lists the kinds of records.
 func Kinds() []string {
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
-		names[i] = k.name
+	var names []string
+	for _, k := range kinds {
+		// One kind may be recognised in several ways.
+		if !slices.Contains(names, k.name) {
+			names = append(names, k.name)
+		}
 	}
 	return names
 }
@@ -130,6 +134,13 @@ func (c *Checker) record(data []byte) ([]Result, error) {
 	if len(c.only) > 0 && !slices.Contains(c.only, k.name) {
 		return nil, nil
 	}
+	// A field that is left out would be taken for 0, which may be the right
+	// value by accident.
+	for _, field := range slices.Concat(k.has, k.needs) {
+		if value, ok := fields[field]; !ok || !slices.Contains(nullable, field) && string(value) == "null" {
+			return nil, fmt.Errorf("a %s record without %s", k.name, field)
+		}
+	}
 	var name string
 	if json.Unmarshal(fields["name"], &name) != nil && k.label != nil {
 		name = k.label(data)
@@ -164,6 +175,9 @@ func recognise(fields map[string]json.RawMessage) *kind {
 type invalidRecord struct{ error }
 
 func (e *invalidRecord) Unwrap() error { return e.error }
+
+// nullable are the fields whose null says something.
+var nullable = []string{"image", "base"}
 
 // one makes a kind's check of a typed record and a function that checks it.
 func one[T any](check func(*Checker, *T) error) func(*Checker, []byte) []error {
