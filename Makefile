@@ -31,4 +31,4 @@ fuzz: setup
 	ci/fuzz.sh $(FUZZTIME)
 
 clean:
-	rm -rf bin .unicorn
+	rm -rf bin .unicorn "$${XDG_CACHE_HOME:-$$HOME/.cache}/kjit"

@@ -90,7 +90,7 @@ func testARMFaults(t *testing.T, p *kernelabi.Profile) {
 		}, Fault{Kind: Protection, Access: Write, Address: base, Where: "the image", PC: base}, 0},
 		{"a write above the frame", packet, func(a *arm.Asm) {
 			a.Str(al, r0, arm.At(arm.SP, 0))
-		}, Fault{Kind: Protection, Access: Write, Where: "the caller's stack frame", PC: base}, 0},
+		}, Fault{Kind: NotPresent, Access: Write, Where: "the caller's stack frame", PC: base}, 0},
 		{"a push below the stack", packet, func(a *arm.Asm) {
 			a.Alu(al, arm.Sub, arm.SP, arm.SP, arm.Imm(pageSize))
 			a.Push(arm.Regs(r0, r1))
@@ -328,7 +328,7 @@ func TestARMLeftBehind(t *testing.T) {
 func TestARMAlignment(t *testing.T) {
 	const al = arm.AL
 	onARM(t, func(t *testing.T, p *kernelabi.Profile) {
-		m := newMachine(t, p, WithAlignmentChecks())
+		m := newMachine(t, p, WithAccessChecks())
 		v5 := p.Arch == kernelabi.ARMv5
 		for _, test := range []struct {
 			desc      string

@@ -26,6 +26,12 @@ func (a *armGuest) later(semantics kernelabi.Semantics, cpu uint32) {
 	a.Ldr(arm.AL, arm.R0, arm.At(arm.R0, 0))
 	a.endLater()
 
+	a.begin(laterRandomSymbol)
+	a.Push(arm.Regs(arm.LR))
+	a.Ldr(arm.AL, arm.R0, arm.At(arm.R0, hdrFrags))
+	a.Ldr(arm.AL, arm.R0, arm.At(arm.R0, fragRandom))
+	a.endLater()
+
 	a.begin(laterPayOffsetSymbol)
 	a.Push(arm.Regs(arm.LR))
 	a.CallLabel(arm.AL, a.label(payOffsetSymbol))

@@ -14,7 +14,7 @@ func laterProfiles(t *testing.T) []*kernelabi.Profile {
 	symbols := map[string]uint64{
 		"bpf_skb_load_helper_8_no_cache": 0xc0801000, "bpf_skb_load_helper_16_no_cache": 0xc0801100,
 		"bpf_skb_load_helper_32_no_cache": 0xc0801200, "bpf_get_raw_cpu_id": 0xc0801300, "bpf_skb_get_pay_offset": 0xc0801400,
-		"jit_udiv32": 0xc0801500, "jit_mod32": 0xc0801600,
+		"bpf_user_rnd_u32": 0xc0801700, "jit_udiv32": 0xc0801500, "jit_mod32": 0xc0801600,
 	}
 	var out []*kernelabi.Profile
 	for _, name := range []string{"linux-6.1-armv5", "linux-6.1-armv6", "linux-6.1-armv7"} {
@@ -87,11 +87,11 @@ func TestARMLaterLoadHelpers(t *testing.T) {
 func TestARMLaterFunctions(t *testing.T) {
 	s := kernelabi.NewSkb(make([]byte, 60))
 	copy(s.Packet[12:], "\x08\x00\x45") // IPv4, no options, no protocol known: the payload is behind the header
-	s.Protocol, s.CPU, s.Mark, s.Rxhash = 0x0800, 3, 1000, 7
+	s.Protocol, s.CPU, s.Mark, s.Rxhash, s.Random = 0x0800, 3, 1000, 7, 0x12345678
 	for _, p := range laterProfiles(t) {
 		m := newMachine(t, p)
 		for symbol, want := range map[string]uint32{
-			"bpf_get_raw_cpu_id": 3, "bpf_skb_get_pay_offset": s.PayOffset(), "jit_udiv32": 142, "jit_mod32": 6,
+			"bpf_get_raw_cpu_id": 3, "bpf_skb_get_pay_offset": s.PayOffset(), "jit_udiv32": 142, "jit_mod32": 6, "bpf_user_rnd_u32": 0x12345678,
 		} {
 			image := armAsm(func(a *arm.Asm) {
 				a.Push(arm.Regs(arm.R4, arm.LR))

@@ -90,6 +90,9 @@ func (t *armTables) entry(va uint64, create bool) []byte {
 }
 
 func (t *armTables) apply(r *region) error {
+	if r.prot&unmapped != 0 {
+		return nil
+	}
 	bits := uint32(armPage | armKernel)
 	for _, b := range armBits {
 		if uint32(r.prot)&b.mask == b.prot {

@@ -102,7 +102,7 @@ func (m *Machine) buildData() error {
 	}{
 		{"the harness's control page", pageControl, pageSize, writable, &m.control, 0},
 		{"the stack", plan.stack, plan.stackPages * pageSize, writable, &m.stack, poisonByte},
-		{"the caller's stack frame", plan.caller, pageSize, readOnly, &caller, poisonByte},
+		{"the caller's stack frame", plan.caller, pageSize, unmapped, &caller, poisonByte},
 		{"the program", pageProgram, pageSize, readOnly, &program, poisonByte},
 		{"an sk_buff or net_device", pageSlots, windowSlots * f.size, readOnly, &slots, poisonByte},
 		{"the fragment table", pageFrags, windowSlots * fragTable, readOnly, &frags, 0},
@@ -125,7 +125,7 @@ func (m *Machine) buildData() error {
 
 	p := &m.packets
 	p.fields, p.sem, p.tailroom = f, m.profile.Semantics, m.opts.tailroom
-	for _, name := range []string{payOffsetSymbol, laterPayOffsetSymbol} {
+	for _, name := range []string{payOffsetSymbol, laterPayOffsetSymbol, laterRandomSymbol} {
 		if _, ok := m.profile.Symbols[name]; ok {
 			p.payOffset = true
 		}
@@ -208,8 +208,10 @@ func (m *Machine) startEngine() error {
 	} else {
 		config.Trace = nil
 	}
-	if m.opts.alignment {
-		config.CheckAlignment = true
+	if m.opts.accesses {
+		config.CheckAccesses = true
+		stack := m.region(m.va.page(m.plan.stack))
+		config.StackPA, config.StackVA, config.StackBytes = stack.pa, stack.va, stack.size
 		for _, s := range m.sites {
 			config.Calls = append(config.Calls, s.addr)
 		}

@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 		}, Fault{Kind: Protection, Access: Write, Address: base, Where: "the image", PC: base}, 0},
 		{"a write above the return address", packet, func(b *x86.Buf) {
 			b.Mov(x86.W8, x86.At(x86.SP, 8), x86.AX)
-		}, Fault{Kind: Protection, Access: Write, Where: "the caller's stack frame", PC: base}, 0},
+		}, Fault{Kind: NotPresent, Access: Write, Where: "the caller's stack frame", PC: base}, 0},
 		{"a push below the stack", packet, func(b *x86.Buf) {
 			b.AluImm(x86.Sub, x86.W64, x86.R(x86.SP), int32(x86Plan.stackPages*pageSize-8))
 			b.Push(x86.AX)

@@ -3,6 +3,7 @@ package emulator
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -273,6 +274,9 @@ func testLaterHelpers(t *testing.T, r *rand.Rand, p *kernelabi.Profile) {
 	p = p.WithSymbols(map[string]uint64{
 		"bpf_skb_load_helper_8_no_cache": 0xffffffff81701000, "bpf_skb_load_helper_16_no_cache": 0xffffffff81701100,
 		"bpf_skb_load_helper_32_no_cache": 0xffffffff81701200,
+		"bpf_user_rnd_u32":                0xffffffff81701300,
+		"bpf_skb_get_pay_offset":          0xffffffff81701400,
+		"bpf_skb_get_nlattr":              0xffffffff81701500,
 		"bpf_skb_load_helper_8":           0xffffffff81700000, "bpf_skb_load_helper_16": 0xffffffff81700100,
 		"bpf_skb_load_helper_32": 0xffffffff81700200, "bpf_get_raw_cpu_id": 0xffffffff81700300,
 		"srso_alias_return_thunk": 0xffffffff81700400, "__x86_return_thunk": 0xffffffff81700400,
@@ -321,15 +325,21 @@ func testLaterHelpers(t *testing.T, r *rand.Rand, p *kernelabi.Profile) {
 			}
 		}
 	}
-	var a x86.Asm
-	a.JmpTo(p.Symbols["bpf_get_raw_cpu_id"])
-	image, err := a.Bytes(p.Base)
-	if err != nil {
-		t.Fatal(err)
+	s := kernelabi.NewSkb(make([]byte, 60))
+	copy(s.Packet[12:], "\x08\x00\x45")
+	s.Protocol, s.CPU, s.Random = 0x0800, 5, 0x12345678
+	for symbol, want := range map[string]uint32{"bpf_get_raw_cpu_id": 5, "bpf_user_rnd_u32": 0x12345678, "bpf_skb_get_pay_offset": s.PayOffset()} {
+		var a x86.Asm
+		a.JmpTo(p.Symbols[symbol])
+		image, err := a.Bytes(p.Base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := run(t, m, image, s)[0]; got.Value != want || got.Fault != nil || got.Broken != 0 || want == 0 {
+			t.Errorf("%s: %+v (%v), want %#x", symbol, got, got.Fault, want)
+		}
 	}
-	s := kernelabi.NewSkb(nil)
-	s.CPU = 5
-	if got := run(t, m, image, s)[0]; got.Value != 5 {
-		t.Errorf("bpf_get_raw_cpu_id: %+v (%v)", got, got.Fault)
+	if missing := m.Missing(); !slices.Equal(missing, []string{"bpf_skb_get_nlattr"}) {
+		t.Errorf("missing routines: %q", missing)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,13 +26,13 @@ const (
 
 // options are the tunables of a machine.
 type options struct {
-	budget    uint64
-	timeout   time.Duration
-	buffer    uint32
-	userPage  bool
-	trace     bool
-	alignment bool
-	tailroom  int
+	budget   uint64
+	timeout  time.Duration
+	buffer   uint32
+	userPage bool
+	trace    bool
+	accesses bool
+	tailroom int
 }
 
 // Option changes how a machine is made.
@@ -58,11 +59,10 @@ func WithTailroom(bytes int) Option {
 	return func(o *options) { o.tailroom = min(max(bytes, 0), pageSize) }
 }
 
-// WithAlignmentChecks makes a machine that looks at the alignment of memory
-// accesses and, at calls of the kernel's routines, of the stack: see
-// [BrokenAlignment] and [Result.StackUnaligned]. It is many times slower.
-// Processors that take unaligned accesses are not held to any alignment.
-func WithAlignmentChecks() Option { return func(o *options) { o.alignment = true } }
+// WithAccessChecks makes a machine that looks at every memory access, for
+// [BrokenAlignment], [BrokenFrame] and [Result.StackUnaligned]. It is many times
+// slower. Processors that take unaligned accesses are not held to any alignment.
+func WithAccessChecks() Option { return func(o *options) { o.accesses = true } }
 
 // withUserPage maps a page of user space.
 func withUserPage(o *options) { o.userPage = true }
@@ -181,6 +181,12 @@ func (m *Machine) addRegion(name string, va, size uint64, p prot) ([]byte, error
 	}
 	m.regions = append(m.regions, r)
 	return m.mem.bytes(pa, size), nil
+}
+
+// region returns the one that starts at va.
+func (m *Machine) region(va uint64) *region {
+	i := slices.IndexFunc(m.regions, func(r region) bool { return r.va == va })
+	return &m.regions[i]
 }
 
 // overlap reports a region that [va, va+size) touches. Adjoining regions of

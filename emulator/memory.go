@@ -60,7 +60,7 @@ type region struct {
 	prot prot
 }
 
-// prot is what the guest may do with a page. Everything is readable.
+// prot is what the guest may do with a page. What is mapped is readable.
 type prot uint8
 
 const (
@@ -68,6 +68,7 @@ const (
 	writable   prot = 1 << 0
 	executable prot = 1 << 1
 	user       prot = 1 << 2 // a page of user space, for the self-test
+	unmapped   prot = 1 << 7 // has a name, and every access faults
 )
 
 func (r *region) end() uint64 { return r.va + r.size }

@@ -34,7 +34,8 @@ const (
 	fragTable  = (kernelabi.MaxFrags*fragEntry + 63) &^ 63 // of one packet
 	// fragPayOffset is where a fragment table has what skb_get_poff returns.
 	fragPayOffset = fragTable - 8
-	windowSlots   = 64 // packets in guest memory at a time
+	fragRandom    = fragTable - 4 // and what a random load gives
+	windowSlots   = 64            // packets in guest memory at a time
 )
 
 // extent is a run of pages that one part of a packet ends in, between guard
@@ -285,6 +286,7 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	m.put16(f.devType, s.DevType)
 	if p.payOffset {
 		put32(slot.fragsM[fragPayOffset:], s.PayOffset())
+		put32(slot.fragsM[fragRandom:], s.Random)
 	}
 }
 

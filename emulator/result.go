@@ -17,7 +17,7 @@ type Result struct {
 
 	// StackUnaligned: a routine of the kernel was called with a stack pointer
 	// that is no multiple of 8. That is for information: it breaks nothing, and
-	// no classic ARM JIT took care. Known with [WithAlignmentChecks] only.
+	// no classic ARM JIT took care. Known with [WithAccessChecks] only.
 	StackUnaligned bool
 
 	// Inexact: part of Insns could not be counted, which happens when the
@@ -35,8 +35,8 @@ type Result struct {
 type Broken uint32
 
 // The promises of the calling conventions. Writes to what does not belong to the
-// code (the caller's stack, packet, sk_buff, device, program) are faults, not
-// promises: those pages are read-only.
+// code (packet, sk_buff, device, program) and any access to the caller's stack
+// are faults, not promises: those pages are read-only, or not there.
 const (
 	// x86_64: registers to preserve.
 	BrokenRBX Broken = 1 << iota
@@ -57,14 +57,15 @@ const (
 	BrokenR10
 	BrokenR11
 	BrokenMode      // ARM: another processor mode, or other interrupts masked
-	BrokenAlignment // ARMv5: an access that was not aligned; see WithAlignmentChecks
+	BrokenAlignment // ARMv5: an access that was not aligned; see WithAccessChecks
+	BrokenFrame     // a write below the stack pointer, where interrupts write; see WithAccessChecks
 )
 
 var brokenNames = []string{
 	"rbx changed", "rbp changed", "r12 changed", "r13 changed", "r14 changed", "r15 changed",
 	"stack pointer changed", "direction flag set",
 	"r4 changed", "r5 changed", "r6 changed", "r7 changed", "r8 changed", "r9 changed", "r10 changed", "r11 changed",
-	"processor mode or interrupt mask changed", "unaligned access",
+	"processor mode or interrupt mask changed", "unaligned access", "write below the stack pointer",
 }
 
 // String lists the broken promises: "rbx changed, direction flag set".

@@ -194,6 +194,9 @@ func (m *Machine) collect(first, end int, results []Result) {
 		r.Broken = Broken(binary.LittleEndian.Uint32(d[descBroken:]))
 		r.Inexact = flags[i]&uc.Inexact != 0
 		r.StackUnaligned = flags[i]&uc.UnalignedStack != 0
+		if flags[i]&uc.BelowStack != 0 {
+			r.Broken |= BrokenFrame
+		}
 		if flags[i]&uc.UnalignedData != 0 && m.plan.aligned {
 			r.Broken |= BrokenAlignment
 		}

@@ -6,11 +6,13 @@ import (
 	"slices"
 )
 
-// payOffsetSymbol is the one routine for which packets carry its result;
-// laterPayOffsetSymbol is what calls it in later kernels.
+// The routines for which packets carry the result: skb_get_poff, and what calls
+// it in later kernels; there, random numbers too. (The kernel's function for
+// those has no argument, but converted programs give it the packet.)
 const (
 	payOffsetSymbol      = "skb_get_poff"
 	laterPayOffsetSymbol = "bpf_skb_get_pay_offset"
+	laterRandomSymbol    = "bpf_user_rnd_u32"
 )
 
 // routines is the assembled code of the kernel's routines at one address.
@@ -55,6 +57,18 @@ func newSites(symbols map[string]uint64, p *plan, r *routines, routine func(name
 		}
 	}
 	return sites, nil
+}
+
+// Missing returns those of the profile's symbols that stand for no routine, in
+// order of address: code that goes there stops with a breakpoint.
+func (m *Machine) Missing() []string {
+	var names []string
+	for _, s := range m.sites {
+		if s.routine == "" && s.room > 0 {
+			names = append(names, s.name)
+		}
+	}
+	return names
 }
 
 // textPages is the kernel's text under construction: whole pages around

@@ -62,7 +62,7 @@ var x86Plan = plan{
 	engine: uc.Config{
 		Arch: unicorn.ARCH_X86, Mode: unicorn.MODE_64,
 		Model: unicorn.CPU_X86_SKYLAKE_CLIENT, // the first with SMEP and SMAP
-		State: x86State, Trace: []int{unicorn.X86_REG_EAX, unicorn.X86_REG_EBX}, Stack: unicorn.X86_REG_RSP,
+		State: x86State, Trace: []int{unicorn.X86_REG_EAX, unicorn.X86_REG_EBX}, Stack: unicorn.X86_REG_RSP, Reach: 8,
 	},
 	control: []int{x86CR0, x86CR3, x86CR4},
 

@@ -76,10 +76,8 @@ func assembleRoutines(base, cpu uint64, reachFrags bool) (*routines, error) {
 	a.Load(x86.W32, x86.AX, x86.At(x86.AX, 0))
 	a.poison(x86.CX, x86.DX, x86.SI, x86.DI, x86.R8, x86.R9, x86.R10, x86.R11)
 	a.Bare(x86.Ret)
-	a.begin(laterPayOffsetSymbol) // the host has dissected the packet
-	a.Load(x86.W64, x86.AX, x86.At(x86.DI, hdrFrags))
-	a.Load(x86.W32, x86.AX, x86.At(x86.AX, fragPayOffset))
-	a.poison(x86.CX, x86.DX, x86.SI, x86.DI, x86.R8, x86.R9, x86.R10, x86.R11)
+	a.carried(laterRandomSymbol, fragRandom)
+	a.carried(laterPayOffsetSymbol, fragPayOffset)
 	a.begin("return_thunk")
 	a.Bare(x86.Ret)
 	a.begin("clear_bhb_loop")
@@ -369,6 +367,16 @@ func (a *guestAsm) loadHelper(bytes int8, reachFrags bool) {
 	a.Bind(fail)
 	a.MovImm(x86.W64, x86.R(x86.AX), -14)
 	a.Jmp(out)
+}
+
+// carried is a routine whose result the packet in rdi carries in its fragment
+// table.
+func (a *guestAsm) carried(name string, at int32) {
+	a.begin(name)
+	a.Load(x86.W64, x86.AX, x86.At(x86.DI, hdrFrags))
+	a.Load(x86.W32, x86.AX, x86.At(x86.AX, at))
+	a.poison(x86.CX, x86.DX, x86.SI, x86.DI, x86.R8, x86.R9, x86.R10, x86.R11)
+	a.Bare(x86.Ret)
 }
 
 // piece is a routine short enough to stand at its symbol's address: code, a

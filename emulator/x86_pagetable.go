@@ -75,6 +75,9 @@ func (t *pageTable) entry(va uint64, create bool) []byte {
 
 // apply maps the region's pages.
 func (t *pageTable) apply(r *region) error {
+	if r.prot&unmapped != 0 {
+		return nil
+	}
 	bits := uint64(ptePresent | pteAD | pteNX)
 	if r.prot&writable != 0 {
 		bits |= pteWrite

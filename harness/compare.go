@@ -5,9 +5,9 @@ type Verdict uint8
 
 const (
 	Agree     Verdict = iota
-	Diverge           // a wrong value, a fault, a timeout, or a broken promise
+	Diverge           // a wrong value, a fault, a timeout, a broken promise, or a runner that failed
 	Undefined         // another value after a shift by X >= 32, which old kernels left to the processor
-	NotRun            // refused or rejected: there is nothing to compare
+	NotRun            // refused, rejected or not tried: there is nothing to compare
 )
 
 var verdictNames = [...]string{"agree", "diverge", "undefined", "not run"}
@@ -21,14 +21,14 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // input under the runner's own rules and semantics.
 func Compare(want, got Outcome) Verdict {
 	switch got.Kind {
-	case Refused:
+	case Refused, Untried:
 		return NotRun
 	case Rejected:
 		if want.Kind == Rejected {
 			return NotRun
 		}
 		return Diverge
-	case Fault, Timeout:
+	case Fault, Timeout, Failed:
 		return Diverge
 	}
 	switch {

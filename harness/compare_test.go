@@ -23,6 +23,7 @@ func TestCompare(t *testing.T) {
 		{"The right value with a broken promise diverges.", value(8), broken, Diverge},
 		{"A fault diverges.", value(0), fault, Diverge},
 		{"A timeout diverges.", value(0), Outcome{Kind: Timeout, Fault: &emulator.Fault{}}, Diverge},
+		{"A runner that failed diverges, whatever it had to give.", Outcome{Kind: Rejected}, Outcome{Kind: Failed}, Diverge},
 		{"Another value after a shift by 32 or more is undefined.", shifted, value(0), Undefined},
 		{"The same value after such a shift agrees.", shifted, value(8), Agree},
 		{"A fault after such a shift is still a divergence.", shifted, fault, Diverge},

@@ -3,9 +3,11 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
@@ -30,10 +32,11 @@ func (e *FeatureError) Error() string {
 		strings.Join(e.Lacks, " and "), e.Profile.Name)
 }
 
-// NewImage returns the runner for img, which has a profile. Errors: a
+// NewImage returns the runner for img, which has a profile, with options for its
+// machine. Errors: a
 // *FeatureError. Bytes that are no code are not an error here: they run, and
 // fault.
-func NewImage(name string, img *kernelabi.Image) (*Image, error) {
+func NewImage(name string, img *kernelabi.Image, options ...emulator.Option) (*Image, error) {
 	lacks, err := img.Lacks()
 	var code *kernelabi.CodeError
 	if err != nil && !errors.As(err, &code) {
@@ -42,7 +45,7 @@ func NewImage(name string, img *kernelabi.Image) (*Image, error) {
 	if len(lacks) > 0 {
 		return nil, &FeatureError{img.Profile, lacks}
 	}
-	return &Image{name: name, img: img}, nil
+	return &Image{name: name, img: img, guest: guest{options: options}}, nil
 }
 
 func (r *Image) Name() string                { return r.name }
@@ -57,9 +60,35 @@ func (r *Image) Run(_ bpf.Program, _ bpf.Kind, inputs []kernelabi.Input, out []O
 	return r.guest.run(r.img.Profile, r.img, inputs, out)
 }
 
+// MissingError is an image that calls what is not emulated.
+type MissingError struct{ Routines []string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the image calls %s, which the emulator does not have", strings.Join(e.Routines, " and "))
+}
+
 // Prepare starts the emulated kernel and loads the image, which Run otherwise
-// does. It returns why that cannot be done.
-func (r *Image) Prepare() error { return r.guest.load(r.img.Profile, r.img) }
+// does. It returns why that cannot be done; a *MissingError is what Run would
+// not notice before the call.
+func (r *Image) Prepare() error {
+	if err := r.guest.load(r.img.Profile, r.img); err != nil {
+		return err
+	}
+	refs, err := r.img.References()
+	if err != nil {
+		return nil // no code at all: it will fault
+	}
+	var missing []string
+	for _, name := range r.guest.machine.Missing() {
+		if slices.ContainsFunc(refs, func(ref kernelabi.Reference) bool { return ref.Target == r.img.Profile.Symbols[name] }) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return &MissingError{missing}
+	}
+	return nil
+}
 
 // Switch makes r run another image. What the emulated kernel has in common with
 // that of the image before is kept.

@@ -59,8 +59,7 @@ func (r *JIT) Image(prog bpf.Program, kind bpf.Kind) (*kernelabi.Image, error) {
 func (r *JIT) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.Input, out []Outcome) ([]Outcome, error) {
 	img, err := r.Image(prog, kind)
 	if err != nil {
-		o, err := refusalOutcome(err)
-		return everyInput(out, inputs, o), err
+		return Declined(err, inputs, out)
 	}
 	return r.RunImage(img, inputs, out)
 }
@@ -70,23 +69,35 @@ func (r *JIT) RunImage(img *kernelabi.Image, inputs []kernelabi.Input, out []Out
 	return r.guest.run(r.profile, img, inputs, out)
 }
 
-// refusalOutcome turns the two errors that are outcomes into one, and passes
-// every other error on.
-func refusalOutcome(err error) (Outcome, error) {
-	var check *bpf.CheckError
-	var refusal *kernelabi.Refusal
+// Declined appends what it means for every input that there is no code to run:
+// the errors *bpf.CheckError, *kernelabi.Refusal and *Failure are outcomes. Every
+// other error it passes on.
+func Declined(err error, inputs []kernelabi.Input, out []Outcome) ([]Outcome, error) {
+	var (
+		check   *bpf.CheckError
+		refusal *kernelabi.Refusal
+		failure *Failure
+	)
+	o := Outcome{Why: err.Error(), PC: -1, ShiftPC: -1}
 	switch {
 	case errors.As(err, &check):
-		return rejected(check), nil
+		o = rejected(check)
 	case errors.As(err, &refusal):
-		return Outcome{Kind: Refused, Why: refusal.Error(), PC: -1, ShiftPC: -1}, nil
+		o.Kind, o.Why = Refused, refusal.Error()
+	case errors.As(err, &failure):
+		o.Kind = Failed
+	default:
+		return out, err
 	}
-	return Outcome{}, err
+	return everyInput(out, inputs, o), nil
 }
 
 // outcomeOf is an emulator's result as an outcome.
 func outcomeOf(res *emulator.Result) Outcome {
-	o := Outcome{Kind: Value, Value: res.Value, Executed: res.Insns, Broken: res.Broken, PC: -1, ShiftPC: -1}
+	o := Outcome{
+		Kind: Value, Value: res.Value, Executed: res.Insns, Inexact: res.Inexact,
+		Broken: res.Broken, StackUnaligned: res.StackUnaligned, PC: -1, ShiftPC: -1,
+	}
 	if res.Fault != nil {
 		o.Kind, o.Fault = Fault, res.Fault
 		if res.Fault.Kind == emulator.Timeout {

@@ -140,6 +140,7 @@ func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulat
 		case pc != want.PC:
 			p.How = fmt.Sprintf("the code goes on to instruction %d, the interpreter to %d", pc, want.PC)
 			return
+		case p.Image.OtherRegisters:
 		case live[at]&bpf.RegA != 0 && step.A != want.A:
 			p.How = fmt.Sprintf("after it A is %#x, the interpreter has %#x", step.A, want.A)
 			return

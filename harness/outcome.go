@@ -5,6 +5,7 @@ package harness
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/kjit-project/kjit/emulator"
 )
@@ -18,9 +19,11 @@ const (
 	Timeout              // it did not come to an end within its budget
 	Refused              // the JIT declined the program; its kernel would interpret it
 	Rejected             // the kernel's checker refused the program
+	Failed               // the runner gave no outcome: it crashed, hung, or made no sense
+	Untried              // the runner cannot be given such an input, or such a program
 )
 
-var kindNames = [...]string{"value", "fault", "timeout", "refused", "rejected"}
+var kindNames = [...]string{"value", "fault", "timeout", "refused", "rejected", "failed", "not run"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -32,24 +35,57 @@ type Outcome struct {
 	Kind  Kind
 	Value uint32          // for Value
 	Fault *emulator.Fault // for Fault, and for Timeout where execution stood
-	Why   string          // for Refused and Rejected
+	Why   string          // for Refused, Rejected, Failed and Untried
 
 	// Evidence.
 	Executed uint64          // instructions: of BPF in the interpreter, of the guest in the emulator
 	Broken   emulator.Broken // promises to its caller that the code broke
+	Inexact  bool            // part of Executed could not be counted
 	PC       int             // interpreter: the instruction that ended the program; else -1
 	ShiftPC  int             // interpreter: first shift by X >= 32, the undefined class; else -1
+
+	// StackUnaligned is information, no fault: a helper was called with a stack
+	// pointer that is no multiple of 8. Known only where accesses are checked.
+	StackUnaligned bool
 }
 
-// Long is String with large values also in hex.
+// Failure is the error of a runner that is not kjit's own and gave no outcome.
+// Like a refusal it is an outcome, of kind Failed, and the comparison goes on.
+type Failure struct {
+	Reason string
+	Said   []string // what it last wrote to standard error, by lines
+}
+
+func (e *Failure) Error() string {
+	if len(e.Said) == 0 {
+		return e.Reason
+	}
+	return e.Reason + "; on standard error: " + strings.Join(e.Said, " | ")
+}
+
+// Long is String with large values also in hex, and why a runner failed.
 func (o Outcome) Long() string {
-	if o.Kind == Value && o.Value > 0xffff {
+	switch {
+	case o.Kind == Value && o.Value > 0xffff:
 		return fmt.Sprintf("%s = %#x", o, o.Value)
+	case o.Kind == Failed:
+		return "no outcome (" + o.Why + ")"
 	}
 	return o.String()
 }
 
-// String is the outcome in one table cell: "65535", "fault: write to 0x10".
+// Short is the outcome in a table cell: "65535", "fault", "9, broken".
+func (o Outcome) Short() string {
+	switch {
+	case o.Kind != Value:
+		return o.Kind.String()
+	case o.Broken != 0:
+		return fmt.Sprintf("%d, broken", o.Value)
+	}
+	return fmt.Sprintf("%d", o.Value)
+}
+
+// String is the outcome in words: "65535", "fault: page not present: ...".
 func (o Outcome) String() string {
 	var s string
 	switch o.Kind {
@@ -76,10 +112,12 @@ func (o Outcome) MarshalJSON() ([]byte, error) {
 		Fault    *faultJSON `json:"fault,omitempty"`
 		Why      string     `json:"why,omitempty"`
 		Executed uint64     `json:"executed,omitempty"`
+		Inexact  bool       `json:"inexact,omitempty"`
 		Broken   string     `json:"broken,omitempty"`
 		PC       *int       `json:"pc,omitempty"`
 		ShiftPC  *int       `json:"shift_pc,omitempty"`
-	}{Kind: o.Kind, Fault: newFaultJSON(o.Fault), Why: o.Why, Executed: o.Executed, Broken: o.Broken.String()}
+		Stack    bool       `json:"stack_unaligned,omitempty"`
+	}{Kind: o.Kind, Inexact: o.Inexact, Stack: o.StackUnaligned, Fault: newFaultJSON(o.Fault), Why: o.Why, Executed: o.Executed, Broken: o.Broken.String()}
 	if o.Kind == Value {
 		out.Value = &o.Value
 	}
@@ -98,7 +136,7 @@ type faultJSON struct {
 	Access  string `json:"access,omitempty"`
 	Address string `json:"address,omitempty"`
 	Where   string `json:"where,omitempty"`
-	RIP     string `json:"rip"`
+	RIP     string `json:"pc"`
 	Offset  *int   `json:"offset,omitempty"` // in the image
 	Symbol  string `json:"symbol,omitempty"`
 }

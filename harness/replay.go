@@ -40,12 +40,22 @@ type Tally struct {
 	Diverge   int    `json:"diverge"`
 	Undefined int    `json:"undefined"`
 	NotRun    int    `json:"not_run"`
-	Why       string `json:"why,omitempty"` // of the last that did not run
-	Executed  uint64 `json:"executed"`      // guest instructions, all inputs
+	Why       string `json:"why,omitempty"`     // of the last that did not run
+	Executed  uint64 `json:"executed"`          // guest instructions, all inputs
+	Inexact   bool   `json:"inexact,omitempty"` // some of them could not be counted
+
+	// StackUnaligned counts inputs for which a helper was called with a stack
+	// that is not aligned to 8 bytes: information, known only where accesses are
+	// checked.
+	StackUnaligned int `json:"stack_unaligned,omitempty"`
 }
 
 func (t *Tally) count(v Verdict, got *Outcome) {
 	t.Executed += got.Executed
+	t.Inexact = t.Inexact || got.Inexact
+	if got.StackUnaligned {
+		t.StackUnaligned++
+	}
 	switch v {
 	case Agree:
 		t.Agree++

@@ -45,6 +45,9 @@ func (i *Image) References() ([]Reference, error) {
 	return nil, fmt.Errorf("architecture %s: its code cannot be read", i.Profile.Arch)
 }
 
+// NeedNames are the names that [Image.Needs] knows.
+var NeedNames = []string{"bmi2", "movw", "rev", "udiv", "uxth"}
+
 // Needs returns which instructions beyond the least processor of its family the
 // image has, sorted: bmi2 on x86_64; movw (ARMv6T2), rev and uxth (ARMv6), udiv
 // (ARMv7 with a divide instruction) on ARM.

@@ -75,7 +75,7 @@ func TestResolveNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	img.BaseKnown = false
-	if _, err := NewSymbolTable(nil).Resolve(img); err == nil || !strings.Contains(err.Error(), "give its base") {
+	if _, err := NewSymbolTable(nil).Resolve(img); err == nil || !strings.Contains(err.Error(), "give the image's base") {
 		t.Errorf("got %v", err)
 	}
 }

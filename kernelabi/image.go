@@ -27,6 +27,10 @@ type Image struct {
 	// belongs to no instruction: PCMap[0] is its end.
 	PCMap []int
 
+	// OtherRegisters: A and X are not where the JITs of the architecture keep
+	// them (eax and ebx; r4 and r5), so that they cannot be looked at.
+	OtherRegisters bool
+
 	// Notes are remarks of the emitter that kernels print and then ignore
 	// ("size mismatch").
 	Notes []string

@@ -144,11 +144,17 @@ func (r *KernelImageRecord) Profile() (*Profile, error) {
 		q.Semantics.NegativeOffsetsReachFrags = atLeast(r.Kernel, 6, 16)
 	}
 	q.Layout = q.Layout.With(r.Layout)
-	q.Symbols = make(map[string]uint64, len(r.Symbols))
-	for name, addr := range r.Symbols {
-		q.Symbols[name] = uint64(addr)
-	}
+	q.Symbols = r.Addresses()
 	return &q, nil
+}
+
+// Addresses returns the record's symbols.
+func (r *KernelImageRecord) Addresses() map[string]uint64 {
+	symbols := make(map[string]uint64, len(r.Symbols))
+	for name, addr := range r.Symbols {
+		symbols[name] = uint64(addr)
+	}
+	return symbols
 }
 
 // atLeast reports whether a kernel's name begins with at least that version.
@@ -159,8 +165,8 @@ func atLeast(kernel string, major, minor int) bool {
 }
 
 // Code returns the record's image, or nil for a refusal. Its profile is that of
-// [KernelImageRecord.Profile]; without a base in the record it gets the
-// profile's.
+// [KernelImageRecord.Profile]; without a base in the record it gets the one that
+// its calls lead to, or else the profile's.
 func (r *KernelImageRecord) Code() (*Image, error) {
 	if r.Image == nil {
 		return nil, nil
@@ -175,6 +181,10 @@ func (r *KernelImageRecord) Code() (*Image, error) {
 	}
 	if r.Base != nil {
 		img.Base, img.BaseKnown = uint64(*r.Base), true
+	} else if p.Arch == X86_64 {
+		if base, err := SolveBase(img, r.Program, r.Kind, NewSymbolTable(p.Symbols), 0); err == nil {
+			img.Base, img.BaseKnown = base, true
+		}
 	}
 	return img, nil
 }

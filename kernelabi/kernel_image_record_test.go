@@ -48,6 +48,12 @@ func TestSharedKernelImageCode(t *testing.T) {
 }
 
 func checkKernelImageCode(t *testing.T, path string) (images int) {
+	inferred := 0
+	defer func() {
+		if inferred < images/4 {
+			t.Errorf("only %d layouts were inferred from %d images", inferred, images)
+		}
+	}()
 	for _, r := range readRecords[KernelImageRecord](t, path) {
 		img, err := r.Code()
 		if err != nil {
@@ -71,6 +77,19 @@ func checkKernelImageCode(t *testing.T, path string) (images int) {
 		}
 		if img.Profile.Arch == X86_64 {
 			checkSolved(t, &r, img)
+		}
+		if found, ok := img.InferLayout(); ok {
+			inferred++
+			for field, off := range found {
+				if img.Profile.Layout[field] != off {
+					t.Errorf("%s %s: %s seems to be at %d, it is at %d", r.Kernel, r.Name, field, off, img.Profile.Layout[field])
+				}
+			}
+		} else if r.Kind == bpf.Socket && slices.ContainsFunc(r.Program, func(ins bpf.Instruction) bool {
+			_, ext := ins.Extension()
+			return loadCalls[ins.Code] != "" && !ext
+		}) {
+			t.Errorf("%s %s: the packet's length and data were not found", r.Kernel, r.Name)
 		}
 	}
 	return images
@@ -150,6 +169,25 @@ func TestProfileOfOtherKernels(t *testing.T) {
 	r.CPU.Arch = "s390x"
 	if _, err := r.Profile(); err == nil || !strings.Contains(err.Error(), "6.12") {
 		t.Errorf("a kernel of another architecture: %v", err)
+	}
+}
+
+// A record that does not know its base gets it from its calls.
+func TestKernelImageCodeFindsBase(t *testing.T) {
+	solved := 0
+	for _, r := range readRecords[KernelImageRecord](t, imageRecords) {
+		if r.Base == nil || r.Image == nil || r.CPU.Arch != "x86-64" {
+			continue
+		}
+		want := uint64(*r.Base)
+		r.Base = nil
+		if img, err := r.Code(); err != nil || !img.BaseKnown || img.Base != want {
+			t.Errorf("%s %s: %+v (%v), want base %#x", r.Kernel, r.Name, img, err, want)
+		}
+		solved++
+	}
+	if solved == 0 {
+		t.Error("no record has a base")
 	}
 }
 

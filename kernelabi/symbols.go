@@ -165,11 +165,14 @@ type UnresolvedError struct {
 }
 
 func (e *UnresolvedError) Error() string {
-	text := fmt.Sprintf("image+%#x: %s: no symbol is at %#x", e.Offset, e.Text, e.Target)
-	if e.Relative && !e.BaseKnown {
-		return text + ", if the image is where it is taken to be: give its base, or the right symbols"
+	text := fmt.Sprintf("image+%#x: %s: no symbol is at %#x: ", e.Offset, e.Text, e.Target)
+	switch {
+	case e.Relative && !e.BaseKnown:
+		return text + "give the image's base, which is not known, or the kernel's symbols, such as its /proc/kallsyms"
+	case e.Relative:
+		return text + "the base is wrong, or the kernel's symbols are others: give those, such as its /proc/kallsyms"
 	}
-	return text + ": give the kernel's symbols, such as its /proc/kallsyms"
+	return text + "give the kernel's symbols, such as its /proc/kallsyms"
 }
 
 // Resolve finds the names of all addresses outside an image that its code

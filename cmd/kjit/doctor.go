@@ -58,7 +58,7 @@ func (c *doctorCmd) Run(std streams, global *cli) error {
 }
 
 // rebuild makes the library and the binary anew.
-const rebuild = "rm -rf .unicorn && KJIT_NO_CACHE=1 make build"
+const rebuild = "make clean build"
 
 // tcpdumpFinding reports what filter expressions need; kjit works without it.
 func tcpdumpFinding() finding {

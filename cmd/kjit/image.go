@@ -22,7 +22,7 @@ import (
 type imageFlags struct {
 	Image   string `placeholder:"FILE" help:"Image that a real kernel made of the program, to run beside: a kernel log (bpf_jit_enable=2), bpftool's JSON, a record, hex or raw bytes."`
 	Pick    string `placeholder:"NAME|N" help:"Which image of the file: a record or function by name, or the N-th (default: of a log the last, else the only one, or the one made of the program)."`
-	Profile string `placeholder:"NAME" help:"Kernel that the image is for (default: what a record says)."`
+	Profile string `placeholder:"NAME" help:"Kernel that the image is for (default: what a record says), or that JITs exec:COMMAND emit for (default: what they say, or linux-3.10-x86_64)."`
 	Symbols string `placeholder:"FILE|LIST" help:"Addresses of the kernel's functions: /proc/kallsyms, System.map, or NAME=ADDRESS,... (default: the record's, or the profile's)."`
 	BTF     string `name:"btf" placeholder:"FILE" help:"BTF of the image's kernel, for its struct layouts: /sys/kernel/btf/vmlinux, or a vmlinux with debug information (default: the profile's layout, or what the image shows)."`
 	Base    string `placeholder:"ADDRESS" help:"Address of the image (hex; default: as the file says, or found from the calls)."`
@@ -42,11 +42,12 @@ type openedImages struct {
 	faults  error // of the file; not the end of it if the image is not concerned
 }
 
-// open reads the file, or returns nil if there is none.
-func (f *imageFlags) open(stdin io.Reader) (*openedImages, error) {
+// open reads the file, or returns nil if there is none. Then the profile must
+// not be given either, unless it is that of a plugin.
+func (f *imageFlags) open(stdin io.Reader, plugin bool) (*openedImages, error) {
 	if f.Image == "" {
 		for flag, value := range map[string]string{"--pick": f.Pick, "--profile": f.Profile, "--symbols": f.Symbols, "--btf": f.BTF, "--base": f.Base} {
-			if value != "" {
+			if value != "" && !(plugin && flag == "--profile") {
 				return nil, badInput(fmt.Errorf("%s is about an image: give one with --image", flag))
 			}
 		}
@@ -242,5 +243,5 @@ func readWhole(name string, limit int64) ([]byte, error) {
 
 // fromRecord is a record's program as a source.
 func fromRecord(rec *kernelabi.KernelImageRecord) *source {
-	return &source{"record " + rec.Name, &bpftext.Listing{Program: rec.Program, Form: bpftext.JSON}}
+	return &source{Name: "record " + rec.Name, Kind: &rec.Kind, Listing: &bpftext.Listing{Program: rec.Program, Form: bpftext.JSON}}
 }

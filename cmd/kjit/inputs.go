@@ -128,6 +128,14 @@ func (s *inputSet) linkType() string {
 	return "EN10MB"
 }
 
+// noun is what one input is called.
+func (s *inputSet) noun() string {
+	if kind, _ := s.kind(); kind == bpf.Seccomp {
+		return "system call"
+	}
+	return "packet"
+}
+
 // links names the link types of the captures.
 func (s *inputSet) links() string {
 	return strings.Join(slices.Sorted(maps.Keys(s.LinkTypes)), " and ")
@@ -135,7 +143,7 @@ func (s *inputSet) links() string {
 
 // describe is the summary's phrase: "40 packets, EN10MB, 2 of them cut short by the capture".
 func (s *inputSet) describe() string {
-	text := plural(len(s.Inputs), "packet")
+	text := plural(len(s.Inputs), s.noun())
 	if kind, _ := s.kind(); kind == bpf.Seccomp {
 		return plural(len(s.Inputs), "system call")
 	}

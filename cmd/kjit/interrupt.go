@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/kjit-project/kjit/harness/plugin"
 )
 
 // grace is how long a command that was interrupted may take to tell what it
@@ -25,6 +27,7 @@ func dieAfter(ctx context.Context, stderr io.Writer, done <-chan struct{}) {
 	case <-done:
 	case <-time.After(grace):
 		fmt.Fprintln(stderr, "kjit: interrupted")
+		plugin.KillAll()
 		os.Exit(exitInterrupted)
 	}
 }

@@ -20,13 +20,16 @@ import (
 
 type jitCmd struct {
 	Program string            `arg:"" optional:"" help:"Program file in any form, -, corpus:NAME, or a filter expression."`
-	JIT     string            `name:"jit" default:"linux-3.10-x86_64" placeholder:"NAME" help:"JIT that compiles it (default ${default})."`
+	JIT     string            `name:"jit" default:"linux-3.10-x86_64" placeholder:"NAME" help:"JIT that compiles it, or exec:COMMAND for one of your own (default ${default})."`
 	Form    string            `enum:"log,hex,list" default:"log" help:"log: as the kernel logs images; hex: bytes alone; list: BPF and native side by side (${default})."`
 	Base    string            `placeholder:"ADDRESS" help:"Address of the image (hex)."`
 	Symbol  map[string]string `placeholder:"NAME=ADDRESS" help:"Address of a kernel symbol (hex; repeatable)."`
 	Layout  map[string]string `placeholder:"FIELD=OFFSET" help:"Offset of a struct field, such as len=0x60 (repeatable)."`
+	Kind    string            `placeholder:"KIND" help:"What the program is attached to: socket or seccomp (default: socket; a corpus program knows its own)."`
+	Profile string            `placeholder:"NAME" help:"Kernel that a JIT exec:COMMAND emits for (default: what it says, or linux-3.10-x86_64)."`
 	List    bool              `help:"List the JITs and exit."`
 	DLT     string            `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for filter expressions (default ${default})."`
+	pluginFlags
 }
 
 func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
@@ -36,31 +39,39 @@ func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if c.Program == "" {
 		return badInput(errors.New("no program: name a file, - for standard input, corpus:NAME, or a filter expression"))
 	}
-	profile, err := c.profile()
+	runner, err := c.open(ctx)
 	if err != nil {
-		return badInput(err)
-	}
-	runner, err := harness.NewJIT(profile)
-	if err != nil {
-		return badInput(err)
+		return err
 	}
 	defer runner.Close()
+	profile := runner.Profile()
 	prog, err := loadProgram(ctx, c.Program, c.DLT, std.in)
 	if err != nil {
 		return err
 	}
-	img, err := runner.Image(prog.Program, bpf.Socket)
-	var refusal *kernelabi.Refusal
+	var kind bpf.Kind
+	if c.Kind == "" && prog.Kind != nil {
+		kind = *prog.Kind
+	} else if err := kind.UnmarshalText([]byte(c.Kind)); err != nil {
+		return badInput(fmt.Errorf("--kind: %w", err))
+	}
+	img, err := runner.Image(prog.Program, kind)
+	var (
+		refusal *kernelabi.Refusal
+		failure *harness.Failure
+	)
 	switch {
+	case errors.As(err, &failure):
+		return &codedError{fmt.Errorf("%s: %s: %w", prog.Name, runner.Name(), err), exitDiverged}
 	case errors.As(err, &refusal):
 		// What the kernel would do: interpret, without a word. Here it is the
 		// answer to the question that was asked.
-		err = &codedError{fmt.Errorf("%s: %s: %w", prog.Name, profile.Name, err), exitDiverged}
+		err = &codedError{fmt.Errorf("%s: %s: %w", prog.Name, runner.Name(), err), exitDiverged}
 	case err != nil:
 		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
 	}
 	if global.JSON {
-		rec := kernelabi.NewJITRecord(prog.Name, prog.Program, bpf.Socket, profile, img, refusal)
+		rec := kernelabi.NewJITRecord(prog.Name, prog.Program, kind, profile, img, refusal)
 		return errors.Join(json.NewEncoder(std.out).Encode(rec), err)
 	}
 	if err != nil {
@@ -76,6 +87,25 @@ func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
 		err = listing.KernelLog(std.out, img)
 	}
 	return err
+}
+
+// allJITs names the profiles that something emits code for.
+func allJITs() []string {
+	var names []string
+	for _, p := range kernelabi.Profiles() {
+		if p.Emitter != "" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// jitProfile finds the profile of a JIT that kjit has.
+func jitProfile(name string) (*kernelabi.Profile, error) {
+	if p, err := kernelabi.ProfileByName(name); err == nil && p.Emitter != "" {
+		return p, nil
+	}
+	return nil, fmt.Errorf("--jit: no JIT %q: there are %s", name, strings.Join(allJITs(), ", "))
 }
 
 // listJITs prints the profiles that something emits code for.
@@ -120,12 +150,41 @@ func (c *jitCmd) remark(img *kernelabi.Image, stderr io.Writer) {
 	}
 }
 
-// profile is the named profile with the addresses and offsets of the flags.
-func (c *jitCmd) profile() (*kernelabi.Profile, error) {
-	p, err := kernelabi.ProfileByName(c.JIT)
-	if err != nil {
-		return nil, fmt.Errorf("--jit: %w", err)
+// open makes the runner of the JIT, for its profile with the addresses and
+// offsets of the flags.
+func (c *jitCmd) open(ctx context.Context) (harness.Imager, error) {
+	if usesPlugin(c.JIT) {
+		r, err := c.pluginFlags.open(ctx, c.JIT, c.Profile)
+		if err != nil {
+			return nil, err
+		}
+		p, err := c.adjust(r.Profile())
+		if err != nil {
+			r.Close()
+			return nil, badInput(err)
+		}
+		r.For(p)
+		return r, nil
 	}
+	if c.Profile != "" {
+		return nil, badInput(fmt.Errorf("--profile is for a JIT %sCOMMAND: %s has its own", execPrefix, c.JIT))
+	}
+	p, err := jitProfile(c.JIT)
+	if err == nil {
+		p, err = c.adjust(p)
+	}
+	if err != nil {
+		return nil, badInput(err)
+	}
+	r, err := harness.NewJIT(p)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return r, nil
+}
+
+// adjust returns the profile with the addresses and offsets of the flags.
+func (c *jitCmd) adjust(p *kernelabi.Profile) (*kernelabi.Profile, error) {
 	if c.Base != "" {
 		base, err := parseAddress(c.Base)
 		if err != nil {
@@ -133,6 +192,9 @@ func (c *jitCmd) profile() (*kernelabi.Profile, error) {
 		}
 		if base > math.MaxUint64-1<<20 {
 			return nil, fmt.Errorf("--base %s: an image there would wrap around to address 0", c.Base)
+		}
+		if p.Arch != kernelabi.X86_64 && (base > math.MaxUint32 || base%4 != 0) {
+			return nil, fmt.Errorf("--base %s: ARM code is at multiples of 4 below 4 GiB", c.Base)
 		}
 		p = p.WithBase(base)
 	}

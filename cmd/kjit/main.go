@@ -97,7 +97,7 @@ func run(args []string, std streams) (code int) {
 	} else {
 		err = badInput(fmt.Errorf("%w (kjit --help lists the commands and flags)", err))
 	}
-	if err == nil && out.err != nil {
+	if out.err != nil {
 		err = environment(fmt.Errorf("cannot write the output: %w", out.err))
 	}
 	if err == nil {

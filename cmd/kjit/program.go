@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/corpus"
 )
@@ -22,7 +23,8 @@ const maxText = 4 << 20
 
 // source is a program as the user named it.
 type source struct {
-	Name string // as shown to people
+	Name string    // as shown to people
+	Kind *bpf.Kind // what it is for, where that is known
 	*bpftext.Listing
 }
 
@@ -54,7 +56,7 @@ func corpusProgram(name string) (*source, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return &source{corpusPrefix + name, &bpftext.Listing{Program: p.Program, Form: p.Form, Comments: p.Comments}}, nil
+	return &source{corpusPrefix + name, &p.Kind, &bpftext.Listing{Program: p.Program, Form: p.Form, Comments: p.Comments}}, nil
 }
 
 func parseProgram(name string, r io.Reader) (*source, error) {
@@ -66,7 +68,7 @@ func parseProgram(name string, r io.Reader) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{name, l}, nil
+	return &source{Name: name, Listing: l}, nil
 }
 
 // readAll reads r to its end, or fails when there is more than limit bytes.
@@ -120,7 +122,7 @@ func compileExpression(ctx context.Context, expr, dlt string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{fmt.Sprintf("%q compiled by tcpdump for %s", expr, dlt), l}, nil
+	return &source{Name: fmt.Sprintf("%q compiled by tcpdump for %s", expr, dlt), Listing: l}, nil
 }
 
 // tcpdumpSays is the last line of tcpdump's complaint, without its name.

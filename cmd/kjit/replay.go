@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/kernelabi"
 )
@@ -18,13 +19,15 @@ type replayCmd struct {
 	Inputs  []string `arg:"" optional:"" help:"Packets: pcap or pcapng captures, lines of hex, JSON Lines of packets or system calls, or corpus:packets."`
 
 	Hex       []string `placeholder:"HEX" sep:"none" help:"A packet in hex (repeatable)."`
-	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run: ${default}."`
+	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run, or all, or exec:COMMAND for one of your own; kjit jit --list lists them (default ${default})."`
 	DLT       string   `name:"dlt" placeholder:"TYPE" help:"Link type for which tcpdump compiles a filter expression (default: that of the captures, else EN10MB)."`
 	Rows      string   `enum:"auto,all,diverging,none" default:"auto" help:"Which packets get a row: all, diverging, none; auto is all up to 40 packets."`
 	Undefined string   `enum:"report,skip,fail" default:"report" help:"Shifts by X >= 32 that give another value: report them, only count them (skip), or fail (${default})."`
 	Limit     int      `default:"5" placeholder:"N" help:"Show at most N divergences in full (default ${default})."`
+	Accesses  bool     `name:"check-accesses" help:"Look at every memory access too: alignment on ARMv5, writes below the stack pointer, stack alignment at calls. Many times slower."`
 	KeepGoing bool     `help:"Run the packets before the damage in a damaged capture."`
 
+	pluginFlags
 	imageFlags `group:"Image of a real kernel:"`
 	metadata   `group:"Packet metadata:"`
 }
@@ -34,7 +37,11 @@ const autoRows = 40
 
 func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	warn := func(err error) { fmt.Fprintf(std.err, "kjit: %v\n", err) }
-	runners, closeAll, err := openRunners(c.JIT)
+	var options []emulator.Option
+	if c.Accesses {
+		options = append(options, emulator.WithAccessChecks())
+	}
+	runners, closeAll, err := c.openRunners(ctx, options...)
 	if err != nil {
 		return err
 	}
@@ -42,7 +49,7 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if n := count(append(c.Inputs, c.Program, c.Image), "-"); n > 1 {
 		return badInput(fmt.Errorf("only one of program, packets and image can come from standard input"))
 	}
-	images, err := c.imageFlags.open(std.in)
+	images, err := c.imageFlags.open(std.in, usesPlugin(c.JIT...))
 	if err != nil {
 		return err
 	}
@@ -76,6 +83,9 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 		prog = fromRecord(record)
 	} else if prog, err = loadProgram(ctx, c.Program, cmp.Or(c.DLT, inputs.linkType()), std.in); err != nil {
 		return err
+	}
+	if prog.Kind != nil && *prog.Kind != kind {
+		return badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", prog.Name, *prog.Kind, kind))
 	}
 	if images != nil {
 		image, err := images.runner(prog.Program, kind)
@@ -142,19 +152,41 @@ func nothingRan(tallies []harness.Tally) bool {
 	return true
 }
 
-// openRunners makes the runners for the named profiles.
-func openRunners(names []string) (runners []harness.Runner, closeAll func(), err error) {
+// openRunners makes the runners for the named profiles, "all" for every JIT, and
+// for commands.
+func (c *replayCmd) openRunners(ctx context.Context, options ...emulator.Option) (runners []harness.Runner, closeAll func(), err error) {
 	closeAll = func() {
 		for _, r := range runners {
 			r.Close()
 		}
 	}
-	for _, name := range names {
-		p, err := kernelabi.ProfileByName(name)
+	defer func() {
 		if err != nil {
-			return nil, nil, badInput(fmt.Errorf("--jit: %w", err))
+			closeAll()
 		}
-		r, err := harness.NewJIT(p)
+	}()
+	names := c.JIT
+	if slices.Equal(names, []string{"all"}) {
+		names = allJITs()
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, nil, badInput(fmt.Errorf("--jit names %s twice", name))
+		}
+		if usesPlugin(name) {
+			r, err := c.pluginFlags.open(ctx, name, c.Profile, options...)
+			if err != nil {
+				return nil, nil, err
+			}
+			distinct(r, runners)
+			runners = append(runners, r)
+			continue
+		}
+		p, err := jitProfile(name)
+		if err != nil {
+			return nil, nil, badInput(err)
+		}
+		r, err := harness.NewJIT(p, options...)
 		if err != nil {
 			return nil, nil, badInput(err)
 		}

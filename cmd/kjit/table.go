@@ -73,7 +73,10 @@ func (r *textReport) row(row *harness.Row) error {
 	}
 	if !r.header {
 		r.header = true
-		head := []string{"packet", "len", "interpreter"}
+		head := []string{"input", "len", "interpreter"}
+		if r.inputs.noun() == "packet" {
+			head[0] = "packet"
+		}
 		for _, runner := range r.runners {
 			head = append(head, runner.Name())
 		}
@@ -85,7 +88,7 @@ func (r *textReport) row(row *harness.Row) error {
 		if row.Verdicts[i] == harness.Undefined && r.cmd.Undefined == "skip" {
 			mark = ""
 		}
-		cells = append(cells, got.String()+mark)
+		cells = append(cells, got.Short()+mark)
 	}
 	r.cells(cells)
 	return nil
@@ -129,7 +132,7 @@ func (r *textReport) summary(tallies []harness.Tally, done int) error {
 	}
 	fmt.Fprintln(r.w)
 	if total := len(r.inputs.Inputs); done < total {
-		fmt.Fprintf(r.w, "interrupted after %d of %s\n", done, plural(total, "packet"))
+		fmt.Fprintf(r.w, "interrupted after %d of %s\n", done, plural(total, r.inputs.noun()))
 	}
 	width := 0
 	for _, t := range tallies {
@@ -154,7 +157,14 @@ func (r *textReport) tally(t harness.Tally) string {
 		parts = append(parts, fmt.Sprintf("%d not run: %s", t.NotRun, t.Why))
 	}
 	if ran := t.Agree + t.Diverge + t.Undefined; ran > 0 {
-		parts = append(parts, fmt.Sprintf("%.1f instructions a packet", float64(t.Executed)/float64(ran)))
+		about := ""
+		if t.Inexact {
+			about = "about "
+		}
+		parts = append(parts, fmt.Sprintf("%s%.1f instructions a %s", about, float64(t.Executed)/float64(ran), r.inputs.noun()))
+	}
+	if t.StackUnaligned > 0 {
+		parts = append(parts, fmt.Sprintf("%d with helpers called on a stack not aligned to 8", t.StackUnaligned))
 	}
 	return strings.Join(parts, ", ")
 }

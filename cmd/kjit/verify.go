@@ -17,6 +17,7 @@ import (
 
 type verifyCmd struct {
 	Kind  []string `placeholder:"KIND" help:"Check only records of these kinds: ${kinds}."`
+	JIT   []string `name:"jit" placeholder:"NAME" help:"Check only what these JITs give (default: all)."`
 	Files []string `arg:"" help:"JSON Lines files of recorded facts; - for standard input."`
 }
 
@@ -26,6 +27,12 @@ func (c *verifyCmd) Run(ctx context.Context, std streams, global *cli) error {
 		return badInput(fmt.Errorf("--kind: %w", err))
 	}
 	defer checker.Close()
+	for _, name := range c.JIT {
+		if _, err := jitProfile(name); err != nil {
+			return badInput(err)
+		}
+	}
+	checker.JITs = c.JIT
 	report := verifyReport{std: std, json: global.JSON, skips: map[string]int{}}
 	bar := newProgress(std.err, -1, "records")
 	var bad []error

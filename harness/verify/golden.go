@@ -30,7 +30,7 @@ var publishedProfiles = map[string]string{
 
 // checkGolden compiles the record's program as the record's kernel and compares
 // image, result and pass number.
-func checkGolden(_ *Checker, rec *kernelabi.JITRecord) error {
+func checkGolden(c *Checker, rec *kernelabi.JITRecord) error {
 	name, ok := kernelProfiles[rec.Kernel][rec.Arch]
 	if rec.Kernel == "published" {
 		name, ok = publishedProfiles[rec.Note]
@@ -41,6 +41,9 @@ func checkGolden(_ *Checker, rec *kernelabi.JITRecord) error {
 	p, err := kernelabi.ProfileByName(name)
 	if err != nil || p.Emitter == "" {
 		return skipped(fmt.Sprintf("there is no emitter for %s on %s", rec.Kernel, rec.Arch))
+	}
+	if !c.wants(name) {
+		return notAmongJITs
 	}
 	jit, err := harness.NewJIT(rec.Profile(p))
 	if err != nil {

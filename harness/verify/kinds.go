@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
@@ -33,7 +34,7 @@ var kinds = []kind{
 	{name: "seccomp-profiles", has: []string{"converted_len", "max_stacked"}, check: notBuilt(noSeccomp)},
 }
 
-const noSeccomp = "system calls as inputs are not run by this version"
+const noSeccomp = "recorded seccomp verdicts are not checked by this version"
 
 // textRecord checks a record that says itself how it is checked.
 func textRecord[T any, P interface {
@@ -50,7 +51,7 @@ func labelField(field string) func([]byte) string {
 		if json.Unmarshal(data, &fields) != nil {
 			return ""
 		}
-		return fmt.Sprintf("%.60q", fmt.Sprint(fields[field]))
+		return strings.Trim(fmt.Sprintf("%.60q", fmt.Sprint(fields[field])), `"`)
 	}
 }
 

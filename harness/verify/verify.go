@@ -53,6 +53,8 @@ type kind struct {
 // Checker checks records. It keeps emulated machines between records, so it
 // belongs to one goroutine; Close frees them.
 type Checker struct {
+	JITs []string // profiles: if not empty, what others give is skipped
+
 	only     []string
 	machines machines
 }
@@ -67,6 +69,13 @@ func NewChecker(kinds ...string) (*Checker, error) {
 	}
 	return &Checker{only: kinds}, nil
 }
+
+// wants reports whether what the profile gives is to be checked.
+func (c *Checker) wants(profile string) bool {
+	return len(c.JITs) == 0 || slices.Contains(c.JITs, profile)
+}
+
+const notAmongJITs = skipped("of a JIT that is not among those asked for")
 
 // Close frees the machines.
 func (c *Checker) Close() { c.machines.close() }

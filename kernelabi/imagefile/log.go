@@ -79,12 +79,17 @@ func ReadLog(file string, data []byte) ([]Entry, error) {
 	for line := range bytes.Lines(data) {
 		n++
 		text := string(bytes.TrimRight(line, "\r\n"))
-		if m := logHeader.FindStringSubmatch(text); m != nil {
-			l.header(n, text, m)
-		} else if m := logDump.FindStringSubmatch(text); m != nil {
-			l.dump(n, text, m)
-		} else if strings.Contains(text, strings.TrimSpace(dumpMark)) {
-			l.bad(n, "after JIT code: there is no offset and bytes")
+		switch { // most lines of a log are about other things
+		case strings.Contains(text, dumpMark):
+			if m := logDump.FindStringSubmatch(text); m != nil {
+				l.dump(n, text, m)
+			} else {
+				l.bad(n, "after JIT code: there is no offset and bytes")
+			}
+		case strings.Contains(text, "flen="):
+			if m := logHeader.FindStringSubmatch(text); m != nil {
+				l.header(n, text, m)
+			}
 		}
 	}
 	var entries []Entry
@@ -110,6 +115,10 @@ type logReader struct {
 	images []*openImage
 	errs   []error
 }
+
+// recent are the images that lines may still belong to. Logs have many images,
+// of which few are mixed.
+func (l *logReader) recent() []*openImage { return l.images[max(0, len(l.images)-64):] }
 
 // maxErrors is how many faults of one log are told.
 const maxErrors = 10
@@ -150,7 +159,7 @@ func (l *logReader) dump(n int, text string, m []string) {
 	who := caller(text, m[0])
 	var fits []*openImage
 	repeated := false
-	for _, o := range l.images {
+	for _, o := range l.recent() {
 		switch {
 		case o.size != 0 && o.complete():
 			repeated = repeated || o.repeats(number, code)
@@ -204,7 +213,7 @@ func (l *logReader) dump(n int, text string, m []string) {
 
 // open reports whether an image with a header waits for lines.
 func (l *logReader) open() bool {
-	for _, o := range l.images {
+	for _, o := range l.recent() {
 		if !o.complete() {
 			return true
 		}

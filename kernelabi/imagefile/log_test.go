@@ -134,13 +134,10 @@ func TestReadLog(t *testing.T) {
 
 // FuzzLog: any text gives images within bounds, or *Error.
 func FuzzLog(f *testing.F) {
-	names, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(names) == 0 {
-		f.Fatal(names, err)
-	}
-	for _, name := range names {
-		f.Add(read(f, filepath.Base(name)))
-	}
+	// Short ones: the others say nothing new.
+	f.Add(read(f, "2011-x86_64-published.txt"))
+	f.Add(read(f, "6.1-armv5-seccomp-fast-5-arm.txt"))
+	f.Add([]byte("[T1] flen=1 proglen=2 pass=1 image=(ptrval) from=a b pid=1\n[T1] JIT code: 00000000: 31 c0\n"))
 	f.Fuzz(func(t *testing.T, data []byte) { sane(t, ReadLog, data) })
 }
 

@@ -12,9 +12,15 @@ import (
 // Placing is what a file does not say of an image, or what the user knows
 // better.
 type Placing struct {
-	Profile *kernelabi.Profile     // nil: the record's kernel
+	// Profile is nil for the record's kernel. To another one go the symbols and
+	// the layout of the record.
+	Profile *kernelabi.Profile
 	Symbols *kernelabi.SymbolTable // nil: the record's symbols, or the profile's
 	Base    *uint64                // nil: as the file says, or solved
+
+	// Layout is that of the kernel, where it is known better than from the
+	// profile; nil: the profile's, unless the code's first loads say otherwise.
+	Layout kernelabi.Layout
 
 	// Program is what the image was made of, if that is known: it helps to find
 	// the base. A record has its own.
@@ -36,11 +42,13 @@ func (e *Entry) Image(p Placing) (*kernelabi.Image, error) {
 	}
 	if e.Record != nil {
 		p.Program, p.Kind = e.Record.Program, e.Record.Kind
-		if p.Profile == nil {
-			own, err := e.Record.Profile()
-			if err != nil {
-				return nil, &Error{e.File, e.Line, err.Error()}
-			}
+		own, err := e.Record.Profile()
+		switch {
+		case p.Profile != nil:
+			p.Profile = p.Profile.WithLayout(e.Record.Layout).WithSymbols(e.Record.Addresses())
+		case err != nil:
+			return nil, &Error{e.File, e.Line, err.Error()}
+		default:
 			p.Profile = own
 		}
 	}
@@ -55,6 +63,7 @@ func (e *Entry) Image(p Placing) (*kernelabi.Image, error) {
 		Code: e.Code, Base: p.Profile.Base, Profile: p.Profile,
 		Origin: e.String(), Insns: e.Insns, Pass: e.Pass,
 	}
+	e.findLayout(img, p.Layout)
 	if err := e.findBase(img, p, symbols); err != nil {
 		return nil, err
 	}
@@ -62,7 +71,7 @@ func (e *Entry) Image(p Placing) (*kernelabi.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	profile := *p.Profile
+	profile := *img.Profile
 	if profile.Emitter == "" {
 		profile.Symbols = found
 	} else {
@@ -72,6 +81,32 @@ func (e *Entry) Image(p Placing) (*kernelabi.Image, error) {
 	}
 	img.Profile = &profile
 	return img, nil
+}
+
+// findLayout gives the image's profile another layout if there is reason to. A
+// kernel whose code reads the packet's length elsewhere than the profile has it
+// is another kernel: nothing else is known of its structs then.
+func (e *Entry) findLayout(img *kernelabi.Image, known kernelabi.Layout) {
+	profile := *img.Profile
+	switch found, ok := img.InferLayout(); {
+	case known != nil:
+		profile.Layout = known
+	case !ok || e.Record != nil || profile.Emitter != "" || covers(profile.Layout, found):
+		return
+	default:
+		profile.Layout = found
+	}
+	img.Profile = &profile
+}
+
+// covers reports whether a layout has all the fields of another, where they are.
+func covers(layout, other kernelabi.Layout) bool {
+	for field, off := range other {
+		if at, ok := layout[field]; !ok || at != off {
+			return false
+		}
+	}
+	return true
 }
 
 // findBase sets the image's base.
@@ -90,7 +125,14 @@ func (e *Entry) findBase(img *kernelabi.Image, p Placing, symbols *kernelabi.Sym
 	}
 	printed := uint64(0)
 	if e.Form == Log {
+		// Whatever the profile says: a place where all calls lead somewhere is
+		// the right one.
 		printed = e.Printed
+		there := *img
+		there.Base = printed
+		if found, err := symbols.Resolve(&there); err == nil && len(found) > 0 {
+			return set(printed)
+		}
 	}
 	base, err := kernelabi.SolveBase(img, p.Program, p.Kind, symbols, printed)
 	var none *kernelabi.NoBaseError

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -140,6 +141,35 @@ func TestPlacing(t *testing.T) {
 	if _, err := amd64.Image(Placing{Profile: profile(t, "linux-6.1-armv7")}); !errors.As(err, &code) {
 		t.Errorf("code of another architecture is noticed: %v", err)
 	}
+}
+
+// Code that reads a packet's length elsewhere than the profile has it belongs to
+// another kernel: of its layout only what the code shows is known. A layout that
+// is given counts for more.
+func TestLayoutOfTheCode(t *testing.T) {
+	for _, e := range records(t) {
+		if e.Name != "own-load-then-div" {
+			continue
+		}
+		symbols := kernelabi.NewSymbolTable(e.Record.Addresses())
+		bare := Entry{File: "raw", Form: Binary, Code: e.Code}
+		img, err := bare.Image(Placing{Profile: profile(t, "linux-6.1-armv5"), Symbols: symbols})
+		want := kernelabi.Layout{kernelabi.SkbData: 172, kernelabi.SkbLen: 84, kernelabi.SkbDataLen: 88}
+		if err != nil || !maps.Equal(img.Profile.Layout, want) {
+			t.Errorf("%v, layout %v, want %v", err, img.Profile.Layout, want)
+		}
+		given := kernelabi.Layout{kernelabi.SkbLen: 1}
+		img, err = bare.Image(Placing{Profile: profile(t, "linux-6.1-armv5"), Symbols: symbols, Layout: given})
+		if err != nil || !maps.Equal(img.Profile.Layout, given) {
+			t.Errorf("%v, layout %v, want %v", err, img.Profile.Layout, given)
+		}
+		img, err = bare.Image(Placing{Profile: profile(t, "linux-6.1-armv6"), Symbols: symbols})
+		if err != nil || !maps.Equal(img.Profile.Layout, profile(t, "linux-6.1-armv6").Layout) {
+			t.Errorf("%v, layout %v, want the profile's", err, img.Profile.Layout)
+		}
+		return
+	}
+	t.Fatal("the record is gone")
 }
 
 func TestBpftool(t *testing.T) {

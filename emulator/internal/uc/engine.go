@@ -43,12 +43,15 @@ type Config struct {
 	Trace      []int
 	TraceSteps int
 
-	// CheckAlignment makes the engine note unaligned accesses, and calls of the
+	// CheckAccesses makes the engine note unaligned accesses; calls of the
 	// routines at Calls with a stack pointer, register Stack, that is no
-	// multiple of 8. It is many times slower.
-	CheckAlignment bool
-	Stack          int
-	Calls          []uint64
+	// multiple of 8; and writes to the stack more than Reach bytes below that
+	// register. It is many times slower.
+	CheckAccesses                bool
+	Stack                        int
+	Calls                        []uint64
+	StackPA, StackVA, StackBytes uint64
+	Reach                        uint64
 }
 
 // Register is a register of the processor: its number in the binding, or the
@@ -79,6 +82,7 @@ const (
 	Inexact        = C.KUC_INEXACT   // some instructions could not be counted
 	UnalignedData  = C.KUC_UNALIGNED // an access was not aligned to its size
 	UnalignedStack = C.KUC_STACK     // a routine was called with an unaligned stack
+	BelowStack     = C.KUC_BELOW     // a write below the stack pointer
 )
 
 // Engine is one Unicorn engine with its hooks. It belongs to one goroutine;
@@ -128,8 +132,8 @@ func New(c Config) (*Engine, error) {
 		e.k.state[i], e.k.state_reg[i] = r.state(0), C.int(r.number())
 	}
 	e.k.states = C.uint32_t(len(c.State))
-	if c.CheckAlignment {
-		if err := check(C.kuc_check(e.k, C.int(c.Stack))); err != nil {
+	if c.CheckAccesses {
+		if err := check(C.kuc_check(e.k, C.int(c.Stack), C.uint64_t(c.StackPA), C.uint64_t(c.StackVA), C.uint64_t(c.StackBytes), C.uint64_t(c.Reach))); err != nil {
 			return fail("add the hook of memory accesses", err)
 		}
 		for _, addr := range c.Calls {

@@ -34,7 +34,7 @@ enum {
 };
 enum { ARM_COPROCESSOR = 139 };
 
-enum { UC_ERR_NOMEM = 1 };
+enum { UC_ERR_NOMEM = 1, MEM_WRITE = 17 };
 
 /* A translated block as Unicorn describes it. */
 struct block {
@@ -232,11 +232,17 @@ int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps)
 static void on_access(void *uc, int type, uint64_t addr, int size, int64_t value, void *user)
 {
 	struct kuc *k = user;
-	(void)uc;
-	(void)type;
 	(void)value;
-	if (k->running && addr & (uint64_t)(size - 1))
+	if (!k->running)
+		return;
+	if (addr & (uint64_t)(size - 1))
 		k->flag |= KUC_UNALIGNED;
+	if (type == MEM_WRITE && k->blocks && addr - k->stack_pa < k->stack_len) {
+		uint64_t sp = 0;
+		uc_reg_read(uc, k->stack_reg, &sp);
+		if (addr - k->stack_pa + k->stack_va < sp - k->reach)
+			k->flag |= KUC_BELOW;
+	}
 }
 
 static void on_call(void *uc, uint64_t addr, uint32_t size, void *user)
@@ -250,13 +256,17 @@ static void on_call(void *uc, uint64_t addr, uint32_t size, void *user)
 		k->flag |= KUC_STACK;
 }
 
-/* Makes the engine look at the alignment of every access, which is slow.
- * Unicorn itself never enforces alignment. Addresses are physical here, which
- * is the same in the low bits. */
-int kuc_check(struct kuc *k, int stack_reg)
+/* Makes the engine look at every access, which is slow: its alignment, which
+ * Unicorn itself never enforces, and whether it writes where an interrupt would
+ * destroy it. Hooks see physical addresses. */
+int kuc_check(struct kuc *k, int stack_reg, uint64_t stack_pa, uint64_t stack_va, uint64_t stack_len, uint64_t reach)
 {
 	size_t hook;
 	k->stack_reg = stack_reg;
+	k->stack_pa = stack_pa;
+	k->stack_va = stack_va;
+	k->stack_len = stack_len;
+	k->reach = reach;
 	return uc_hook_add(k->uc, &hook, HOOK_READ | HOOK_WRITE, (void *)on_access, k, 1, 0);
 }
 

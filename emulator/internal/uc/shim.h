@@ -42,7 +42,8 @@ enum { KUC_STATES = 8 };
 enum {
 	KUC_INEXACT = 1,   /* a block was met whose length is unknown */
 	KUC_UNALIGNED = 2, /* an access that was not aligned to its size */
-	KUC_STACK = 4      /* a call of a watched routine with sp no multiple of 8 */
+	KUC_STACK = 4,     /* a call of a watched routine with sp no multiple of 8 */
+	KUC_BELOW = 8      /* a write to the stack below its pointer */
 };
 
 /* Why a run was stopped by a hook. */
@@ -79,6 +80,10 @@ struct kuc {
 	uint32_t steps, max_steps;
 	int trace_reg[2];
 
+	/* The stack, if kuc_check was called: a push writes at most reach bytes
+	 * below the pointer before it moves it. */
+	uint64_t stack_pa, stack_va, stack_len, reach;
+
 	/* The outcome of kuc_run. */
 	uint32_t reason, interrupt;
 	int32_t error;
@@ -92,7 +97,7 @@ struct kuc *kuc_new(void *uc, uint32_t inputs);
 void kuc_free(struct kuc *k);
 int kuc_hook(struct kuc *k);
 int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps);
-int kuc_check(struct kuc *k, int stack_reg);
+int kuc_check(struct kuc *k, int stack_reg, uint64_t stack_pa, uint64_t stack_va, uint64_t stack_len, uint64_t reach);
 int kuc_check_call(struct kuc *k, uint64_t addr);
 int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value);
 int kuc_save(struct kuc *k);
