@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,10 +132,16 @@ func (c *checkCmd) Run(ctx context.Context, std streams, global *cli) error {
 				Insns   int    `json:"insns"`
 				Form    string `json:"form"`
 				OK      bool   `json:"ok"`
-				Error   string `json:"error,omitempty"`
-			}{prog.Name, len(prog.Program), prog.Form.String(), err == nil, ""}
-			if err != nil {
-				out.Error = err.Error()
+				PC      *int   `json:"pc,omitempty"`   // the instruction to blame
+				Line    int    `json:"line,omitempty"` // of the source
+				Reason  string `json:"reason,omitempty"`
+			}{Program: prog.Name, Insns: len(prog.Program), Form: prog.Form.String(), OK: err == nil}
+			var check *bpf.CheckError
+			if errors.As(err, &check) {
+				out.Reason = check.Reason
+				if check.PC >= 0 {
+					out.PC, out.Line = &check.PC, prog.line(check.PC)
+				}
 			}
 			if err := json.NewEncoder(std.out).Encode(out); err != nil {
 				return err
@@ -144,7 +149,7 @@ func (c *checkCmd) Run(ctx context.Context, std streams, global *cli) error {
 			continue
 		}
 		if err != nil {
-			fmt.Fprintf(std.out, "%s: refused: %s\n", prog.Name, place(prog, err))
+			fmt.Fprintf(std.out, "%s (refused)\n", place(prog, err))
 		} else {
 			fmt.Fprintf(std.out, "%s: accepted: %s, %s\n", prog.Name, plural(len(prog.Program), "instruction"), prog.Form)
 		}
@@ -158,12 +163,20 @@ func (c *checkCmd) Run(ctx context.Context, std streams, global *cli) error {
 	return nil
 }
 
-// place adds the source line to a checker's error where the form has lines.
-func place(prog *source, err error) string {
-	var b bytes.Buffer
-	if check, ok := err.(*bpf.CheckError); ok && check.PC >= 0 && check.PC < len(prog.Lines) {
-		fmt.Fprintf(&b, "line %d: ", prog.Lines[check.PC])
+// line is the source line of an instruction, 0 where the form has no lines.
+func (s *source) line(pc int) int {
+	if pc < 0 || pc >= len(s.Lines) {
+		return 0
 	}
-	b.WriteString(err.Error())
-	return b.String()
+	return s.Lines[pc]
+}
+
+// place is a checker's error with the program's name and, where the form has
+// lines, that of the instruction.
+func place(prog *source, err error) string {
+	var check *bpf.CheckError
+	if errors.As(err, &check) && prog.line(check.PC) > 0 {
+		return fmt.Sprintf("%s:%d: %v", prog.Name, prog.line(check.PC), err)
+	}
+	return fmt.Sprintf("%s: %v", prog.Name, err)
 }

@@ -101,6 +101,8 @@ func packets() []packet {
 		short("runt-33", "an IP header without its last byte", 33),
 		short("runt-34", "an IP header and nothing else", 34),
 		short("runt-37", "a UDP header cut in its destination port", 37),
+
+		frame("counting", "a frame to 00:01:02:03:04:05", ethernet(net.HardwareAddr{0, 1, 2, 3, 4, 5}, experimental), text("", 46)),
 	}
 }
 
