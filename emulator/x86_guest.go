@@ -310,6 +310,7 @@ func (a *guestAsm) loadHelper(bytes int8, reachFrags bool) {
 
 	a.begin(name)
 	a.AluImm8(x86.Sub, x86.W64, x86.R(x86.SP), 8)
+	a.Mov(x86.W32, x86.R(x86.CX), x86.CX) // callers add X and K in 64 bits
 	a.Test(x86.W32, x86.R(x86.CX), x86.CX)
 	a.Jcc(x86.CondS, negative)
 	a.Alu(x86.Sub, x86.W32, x86.R(x86.DX), x86.CX)

@@ -32,7 +32,7 @@ func extQueue(c *Compiler, _ bpf.Instruction)  { c.MovZX(x86.AX, x86.W16, c.skb(
 
 // extCPU reads a per-CPU variable, or knows that there is one processor.
 func extCPU(c *Compiler, _ bpf.Instruction) {
-	if !c.Profile.SMP {
+	if !c.Profile.Features.SMP {
 		c.clearA()
 		return
 	}

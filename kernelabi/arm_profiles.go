@@ -43,6 +43,7 @@ var (
 func armProfile(name string, arch Arch, k kernelARM, features Features, summary string) *Profile {
 	features.ThreadSize = 8192
 	features.Endian = "little"
+	features.SMP = arch == ARMv7
 	return &Profile{
 		Name:        name,
 		Arch:        arch,
@@ -51,7 +52,6 @@ func armProfile(name string, arch Arch, k kernelARM, features Features, summary 
 		Layout:      k.layout,
 		Symbols:     k.symbols,
 		Base:        0xbf00c000, // among the modules
-		SMP:         arch == ARMv7,
 		LoadHelpers: k.loads,
 		Features:    features,
 		Rules:       k.rules,

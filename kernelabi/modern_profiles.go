@@ -53,10 +53,11 @@ func modernProfile(name string, arch Arch, features Features, summary string, la
 		features.ThreadSize = 8192
 		features.Endian = "little"
 	}
+	features.SMP = arch == X86_64 || arch == ARMv7
 	return &Profile{
 		Name: name, Arch: arch, Summary: summary,
 		Layout: layout, Symbols: symbols, Base: base,
-		SMP: arch == X86_64 || arch == ARMv7, Features: features,
+		Features:  features,
 		LogsCopy:  arch == X86_64,
 		Rules:     bpf.RulesCurrent,
 		Semantics: semantics6,

@@ -33,7 +33,6 @@ type Profile struct {
 	Layout  Layout
 	Symbols map[string]uint64 // addresses of all that compiled code may refer to
 	Base    uint64            // where images are loaded when nothing else says so
-	SMP     bool              // processor number is a per-CPU variable, not the constant 0
 
 	// LoadHelpers is the generation of the C functions that packet loads call,
 	// where kernels with the same symbols differ: LoadHelpers312 or
@@ -44,7 +43,7 @@ type Profile struct {
 	// writable copy, not where the code runs (x86_64, Linux 5.18 on).
 	LogsCopy bool
 
-	// Features are the options that ARM code depends on; x86_64 has only SMP.
+	// Features are the options that code depends on.
 	Features Features
 
 	Rules     bpf.Rules // the checker a program passed before the JIT saw it

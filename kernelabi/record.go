@@ -38,7 +38,6 @@ func NewJITRecord(name string, prog bpf.Program, kind bpf.Kind, p *Profile, img 
 		Name: name, Kernel: p.Name, Arch: p.Arch, Kind: kind, Program: prog, Base: &base,
 		Symbols: make(map[string]HexUint, len(p.Symbols)), Layout: p.Layout, Features: p.Features,
 	}
-	rec.Features.SMP = p.SMP
 	for symbol, addr := range p.Symbols {
 		rec.Symbols[symbol] = HexUint(addr)
 	}
@@ -103,11 +102,7 @@ func (r *JITRecord) Profile(p *Profile) *Profile {
 	if r.Base != nil {
 		q.Base = uint64(*r.Base)
 	}
-	if r.Arch == X86_64 {
-		q.SMP = r.Features.SMP
-	} else {
-		q.Arch, q.Features = r.Arch, r.Features
-	}
+	q.Arch, q.Features = r.Arch, r.Features
 	return q
 }
 

@@ -204,9 +204,11 @@ func (c *jitCmd) adjust(p *kernelabi.Profile) (*kernelabi.Profile, error) {
 			return nil, fmt.Errorf("--symbol %s: code of %s refers to no such symbol, only to %s",
 				name, p.Name, strings.Join(slices.Sorted(maps.Keys(p.Symbols)), ", "))
 		}
-		if symbols[name], err = parseAddress(text); err != nil {
+		addr, err := parseAddress(text)
+		if err != nil {
 			return nil, fmt.Errorf("--symbol %s: %w", name, err)
 		}
+		symbols[name] = addr
 	}
 	layout := map[string]int{}
 	for field, text := range c.Layout {

@@ -27,6 +27,7 @@ type cli struct {
 	Convert convertCmd `cmd:"" help:"Rewrite a program in another text form."`
 	Check   checkCmd   `cmd:"" help:"Check programs as a kernel does before it accepts them."`
 	Verify  verifyCmd  `cmd:"" help:"Check recorded facts (golden images, mutants, text forms)."`
+	Capture captureCmd `cmd:"" help:"Compile a program in the running Linux kernel and bring back its image."`
 	Doctor  doctorCmd  `cmd:"" help:"Check the installation and the emulator engine."`
 
 	JSON    bool             `name:"json" help:"Print one JSON object per line instead of text."`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/plugin"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
@@ -28,6 +30,7 @@ type replayCmd struct {
 	KeepGoing bool     `help:"Run the packets before the damage in a damaged capture."`
 
 	pluginFlags
+	runnerFlags
 	imageFlags `group:"Image of a real kernel:"`
 	metadata   `group:"Packet metadata:"`
 }
@@ -46,6 +49,12 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 		return err
 	}
 	defer closeAll()
+	live, closeLive, err := c.runnerFlags.open()
+	if err != nil {
+		return err
+	}
+	defer closeLive()
+	runners = append(runners, live...)
 	if n := count(append(c.Inputs, c.Program, c.Image), "-"); n > 1 {
 		return badInput(fmt.Errorf("only one of program, packets and image can come from standard input"))
 	}
@@ -101,7 +110,7 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	// A program that today's kernel refuses may still be one that an old
 	// kernel took; only one that none of the chosen kernels takes is an error.
 	if err := acceptedBySome(prog.Program, kind, runners); err != nil {
-		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
+		return badInput(errors.New(place(prog, err)))
 	}
 
 	var report replayReport
@@ -160,11 +169,6 @@ func (c *replayCmd) openRunners(ctx context.Context, options ...emulator.Option)
 			r.Close()
 		}
 	}
-	defer func() {
-		if err != nil {
-			closeAll()
-		}
-	}()
 	names := c.JIT
 	if slices.Equal(names, []string{"all"}) {
 		names = allJITs()
@@ -173,22 +177,15 @@ func (c *replayCmd) openRunners(ctx context.Context, options ...emulator.Option)
 		if slices.Contains(names[:i], name) {
 			return nil, nil, badInput(fmt.Errorf("--jit names %s twice", name))
 		}
-		if usesPlugin(name) {
-			r, err := c.pluginFlags.open(ctx, name, c.Profile, options...)
-			if err != nil {
-				return nil, nil, err
-			}
-			distinct(r, runners)
-			runners = append(runners, r)
-			continue
-		}
-		p, err := jitProfile(name)
+	}
+	for _, name := range names {
+		r, err := c.openRunner(ctx, name, options...)
 		if err != nil {
-			return nil, nil, badInput(err)
+			closeAll()
+			return nil, nil, err
 		}
-		r, err := harness.NewJIT(p, options...)
-		if err != nil {
-			return nil, nil, badInput(err)
+		if p, ok := r.(*plugin.Runner); ok {
+			distinct(p, runners)
 		}
 		runners = append(runners, r)
 	}
@@ -196,6 +193,26 @@ func (c *replayCmd) openRunners(ctx context.Context, options ...emulator.Option)
 		return nil, nil, badInput(fmt.Errorf("--jit names no JIT"))
 	}
 	return runners, closeAll, nil
+}
+
+// openRunner makes the runner of one JIT.
+func (c *replayCmd) openRunner(ctx context.Context, name string, options ...emulator.Option) (harness.Runner, error) {
+	if usesPlugin(name) {
+		r, err := c.pluginFlags.open(ctx, name, c.Profile, options...)
+		if err != nil {
+			return nil, err // not a runner that is nil
+		}
+		return r, nil
+	}
+	p, err := jitProfile(name)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	r, err := harness.NewJIT(p, options...)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return r, nil
 }
 
 // acceptedBySome returns the last runner's refusal if every kernel's checker

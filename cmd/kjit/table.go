@@ -156,7 +156,7 @@ func (r *textReport) tally(t harness.Tally) string {
 	if t.NotRun > 0 {
 		parts = append(parts, fmt.Sprintf("%d not run: %s", t.NotRun, t.Why))
 	}
-	if ran := t.Agree + t.Diverge + t.Undefined; ran > 0 {
+	if ran := t.Agree + t.Diverge + t.Undefined; ran > 0 && t.Executed > 0 { // a live kernel counts none
 		about := ""
 		if t.Inexact {
 			about = "about "

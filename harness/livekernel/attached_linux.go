@@ -1,0 +1,213 @@
+package livekernel
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kjit-project/kjit/bpf"
+)
+
+// SocketFilters returns the classic programs of all sockets that can be looked
+// at, by the number of their inodes. There are two ways to them: packet sockets
+// are listed by the kernel (sock_diag, for CAP_NET_ADMIN), those of processes
+// are borrowed (pidfd_getfd, Linux 5.6). The error is an *UnavailableError if
+// both are closed.
+func SocketFilters() ([]Filter, error) {
+	found := map[uint64]*Filter{}
+	errPackets := packetSockets(found)
+	errProcesses := processSockets(found)
+	if errPackets != nil && errProcesses != nil {
+		return nil, &UnavailableError{"the filters of sockets", fmt.Sprintf("%v; %v", errPackets, errProcesses), "run kjit as root"}
+	}
+	var filters []Filter
+	for _, f := range found {
+		if f != nil {
+			filters = append(filters, *f)
+		}
+	}
+	slices.SortFunc(filters, func(a, b Filter) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	return filters, nil
+}
+
+func socketFilter(inode uint64, holder string, prog bpf.Program) *Filter {
+	return &Filter{Name: fmt.Sprintf("socket-%d", inode), Holder: holder, Kind: bpf.Socket, Program: prog}
+}
+
+// processSockets looks at the sockets of all processes. Sockets without a filter
+// are noted as nil.
+func processSockets(found map[uint64]*Filter) error {
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return err
+	}
+	looked := false
+	var last error
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil {
+			last = err
+			continue
+		}
+		inode, isSocket := socketInode(target)
+		if !isSocket {
+			continue
+		}
+		if f, known := found[inode]; known && (f == nil || strings.Contains(f.Holder, "fd ")) {
+			continue
+		}
+		parts := strings.Split(link, "/")
+		pid, _ := strconv.Atoi(parts[2])
+		number, _ := strconv.Atoi(parts[4])
+		prog, kind, err := borrow(pid, number)
+		if err != nil && !errors.Is(err, errNotClassic) {
+			last = err
+			continue
+		}
+		looked = true
+		if len(prog) > 0 {
+			found[inode] = socketFilter(inode, fmt.Sprintf("%s (%d), fd %d, %s", command(pid), pid, number, kind), prog)
+		} else if found[inode] == nil {
+			found[inode] = nil
+		}
+	}
+	if !looked && last != nil {
+		return fmt.Errorf("no socket of a process can be looked at: %w", last)
+	}
+	return nil
+}
+
+// socketInode reads "socket:[5127]".
+func socketInode(link string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(link, "socket:[")
+	inode, err := strconv.ParseUint(strings.TrimSuffix(digits, "]"), 10, 64)
+	return inode, ok && err == nil
+}
+
+var errNotClassic = errors.New("the socket's filter is an eBPF program")
+
+// borrow reads the filter of a socket of another process.
+func borrow(pid, number int) (prog bpf.Program, kind string, err error) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, "", os.NewSyscallError("pidfd_open", err)
+	}
+	defer unix.Close(process)
+	fd, err := unix.PidfdGetfd(process, number, 0)
+	if err != nil {
+		return nil, "", os.NewSyscallError("pidfd_getfd", err)
+	}
+	defer unix.Close(fd)
+	prog, err = getFilter(fd)
+	if errors.Is(err, unix.EACCES) {
+		err = errNotClassic
+	}
+	return prog, family(fd), err
+}
+
+// families are the address families that may be met (linux/socket.h).
+var families = map[int]string{
+	unix.AF_UNIX: "AF_UNIX", unix.AF_INET: "AF_INET", unix.AF_INET6: "AF_INET6",
+	unix.AF_NETLINK: "AF_NETLINK", unix.AF_PACKET: "AF_PACKET", unix.AF_VSOCK: "AF_VSOCK",
+}
+
+func family(fd int) string {
+	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if name, ok := families[n]; ok && err == nil {
+		return name
+	}
+	return fmt.Sprintf("family %d", n)
+}
+
+// The request for packet sockets and what comes back (linux/packet_diag.h).
+const (
+	packetDiagRequest = 20 // bytes
+	packetDiagAnswer  = 16
+	packetShowFilter  = 1 << 5
+	packetDiagFilter  = 7 // attribute
+)
+
+// packetSockets asks the kernel for the filters of packet sockets, which are of
+// this network namespace.
+func packetSockets(found map[uint64]*Filter) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return fmt.Errorf("sock_diag: %w", err)
+	}
+	defer unix.Close(fd)
+	request := make([]byte, unix.SizeofNlMsghdr+packetDiagRequest)
+	*(*unix.NlMsghdr)(unsafe.Pointer(&request[0])) = unix.NlMsghdr{
+		Len: uint32(len(request)), Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST | unix.NLM_F_DUMP,
+	}
+	body := request[unix.SizeofNlMsghdr:]
+	body[0] = unix.AF_PACKET
+	binary.NativeEndian.PutUint32(body[8:], packetShowFilter)
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("sock_diag: %w", err)
+	}
+	buf := make([]byte, 1<<18) // a filter of full length has 32 KiB
+	for {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err != nil {
+			return fmt.Errorf("sock_diag: %w", err)
+		}
+		done, err := packetMessages(buf[:n], found)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// packetMessages reads netlink messages about packet sockets.
+func packetMessages(buf []byte, found map[uint64]*Filter) (done bool, err error) {
+	for len(buf) >= unix.SizeofNlMsghdr {
+		size := int(binary.NativeEndian.Uint32(buf))
+		if size < unix.SizeofNlMsghdr || size > len(buf) {
+			return false, fmt.Errorf("sock_diag: a message of %d bytes in %d", size, len(buf))
+		}
+		kind, body := binary.NativeEndian.Uint16(buf[4:]), buf[unix.SizeofNlMsghdr:size]
+		buf = buf[min((size+3)&^3, len(buf)):]
+		switch {
+		case kind == unix.NLMSG_DONE:
+			return true, nil
+		case kind == unix.NLMSG_ERROR && len(body) >= 4:
+			return true, fmt.Errorf("sock_diag: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(body))))
+		case len(body) < packetDiagAnswer:
+			continue
+		}
+		inode := uint64(binary.NativeEndian.Uint32(body[4:]))
+		for attr := body[packetDiagAnswer:]; len(attr) >= 4; {
+			size := int(binary.NativeEndian.Uint16(attr))
+			if size < 4 || size > len(attr) {
+				break
+			}
+			if value := attr[4:size]; binary.NativeEndian.Uint16(attr[2:]) == packetDiagFilter && len(value) >= 8 {
+				found[inode] = socketFilter(inode, "AF_PACKET", programOf(value))
+			}
+			attr = attr[min((size+3)&^3, len(attr)):]
+		}
+	}
+	return false, nil
+}
+
+// programOf reads an array of struct sock_filter.
+func programOf(b []byte) bpf.Program {
+	var prog bpf.Program
+	for ; len(b) >= 8; b = b[8:] {
+		prog = append(prog, bpf.Instruction{
+			Code: binary.NativeEndian.Uint16(b), JT: b[2], JF: b[3], K: binary.NativeEndian.Uint32(b[4:]),
+		})
+	}
+	return prog
+}

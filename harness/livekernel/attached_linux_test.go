@@ -1,0 +1,196 @@
+package livekernel
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/kjit-project/kjit/bpf"
+)
+
+func TestSocketFilters(t *testing.T) {
+	prog := assemble(t, "ldh [12]; jeq #0x806, yes; ret #0; yes: ret #0x40000")
+	pair, err := newSocketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.close()
+	if errno, err := pair.attach(prog); errno != 0 || err != nil {
+		t.Fatal(errno, err)
+	}
+	want := map[string]string{name(t, pair.to): "AF_UNIX"}
+	if fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err == nil {
+		defer unix.Close(fd)
+		if errno := attachFilter(fd, prog); errno != 0 {
+			t.Fatal(errno)
+		}
+		want[name(t, fd)] = "AF_PACKET"
+	} else {
+		t.Logf("without a packet socket: %v", err)
+	}
+
+	filters, err := SocketFilters()
+	skipUnavailable(t, err)
+	for _, f := range filters {
+		family, ok := want[f.Name]
+		if !ok {
+			continue
+		}
+		delete(want, f.Name)
+		if !strings.Contains(f.Holder, family) || f.Kind != bpf.Socket {
+			t.Errorf("%s: %v of %s, want %s", f.Name, f.Kind, f.Holder, family)
+		}
+		if diff := cmp.Diff(prog, f.Program); diff != "" {
+			t.Errorf("%s: %s", f.Name, diff)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v in %v", want, filters)
+	}
+	if slices.ContainsFunc(filters, func(f Filter) bool { return f.Name == name(t, pair.from) }) {
+		t.Error("the other end has no filter, and one was found")
+	}
+}
+
+// TestPacketSockets asks for packet sockets alone, as if their processes could
+// not be seen.
+func TestPacketSockets(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("no packet socket: %v", err)
+	}
+	defer unix.Close(fd)
+	prog := assemble(t, "ldb [23]; ret a")
+	if errno := attachFilter(fd, prog); errno != 0 {
+		t.Fatal(errno)
+	}
+	found := map[uint64]*Filter{}
+	if err := packetSockets(found); err != nil {
+		t.Skipf("the kernel does not list packet sockets: %v", err)
+	}
+	for _, f := range found {
+		if f.Name == name(t, fd) {
+			if diff := cmp.Diff(prog, f.Program); diff != "" {
+				t.Error(diff)
+			}
+			return
+		}
+	}
+	t.Errorf("not found in %v", found)
+}
+
+func TestPacketMessagesAreChecked(t *testing.T) {
+	for _, bad := range [][]byte{
+		{4, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{255, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+	} {
+		if _, err := packetMessages(bad, map[uint64]*Filter{}); err == nil {
+			t.Errorf("% x: no error", bad)
+		}
+	}
+}
+
+// name is that of a socket of this process.
+func name(t *testing.T, fd int) string {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		t.Fatal(err)
+	}
+	return socketFilter(st.Ino, "", nil).Name
+}
+
+// filteredEnv makes this test binary a process with two filters that waits for
+// its standard input to end.
+const filteredEnv = "KJIT_TEST_FILTERED"
+
+func init() {
+	if os.Getenv(filteredEnv) != "" {
+		runtime.LockOSThread() // to the thread that has the number of the process
+	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(filteredEnv) != "" {
+		if noNewPrivs() != nil {
+			os.Exit(1)
+		}
+		for _, f := range filteredWith() {
+			if _, errno := install(f, 0); errno != 0 {
+				os.Exit(1)
+			}
+		}
+		os.Stdout.WriteString("ready\n")
+		os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func filteredWith() []bpf.Program {
+	return []bpf.Program{
+		{{Code: bpf.LdWAbs, K: 0}, {Code: bpf.JeqK, JF: 1, K: 0x1234}, {Code: bpf.RetK, K: retErrno | 1}, {Code: bpf.RetK, K: retAllow}},
+		{{Code: bpf.RetK, K: retAllow}},
+	}
+}
+
+func TestProcessFilters(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), filteredEnv+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := out.Read(make([]byte, 16)); n == 0 {
+		t.Skipf("seccomp(2) is not to be had here: %v", cmd.Wait())
+	}
+	filters, err := ProcessFilters(cmd.Process.Pid)
+	skipUnavailable(t, err)
+	var got []bpf.Program
+	for _, f := range filters {
+		got = append(got, f.Program)
+	}
+	if diff := cmp.Diff(filteredWith(), got); diff != "" {
+		t.Error(diff)
+	}
+	// It goes on as if nothing had been.
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the process ends with %v", err)
+	}
+}
+
+func TestProcessFiltersErrors(t *testing.T) {
+	if _, err := ProcessFilters(1 << 30); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such process: %v", err)
+	}
+	var none *UnavailableError
+	if _, err := ProcessFilters(os.Getpid()); !errors.As(err, &none) {
+		t.Errorf("this process: %v", err)
+	}
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	filters, err := ProcessFilters(cmd.Process.Pid)
+	skipUnavailable(t, err)
+	if len(filters) != 0 {
+		t.Errorf("a process without filters has %v", filters)
+	}
+}
