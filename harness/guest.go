@@ -13,6 +13,7 @@ type guest struct {
 	options []emulator.Option
 	machine *emulator.Machine
 	profile *kernelabi.Profile // what it was made for, but for the base
+	loaded  *kernelabi.Image
 	results []emulator.Result
 }
 
@@ -32,8 +33,13 @@ func (g *guest) run(profile *kernelabi.Profile, img *kernelabi.Image, inputs []k
 }
 
 func (g *guest) load(profile *kernelabi.Profile, img *kernelabi.Image) error {
+	if g.machine != nil && g.loaded == img && g.profile == profile {
+		return nil
+	}
+	g.loaded = nil
 	if g.machine != nil && (g.profile == profile || sameKernel(g.profile, profile)) {
 		if g.machine.Load(img) == nil {
+			g.loaded = img
 			return nil
 		}
 		// Something may be in its way that is elsewhere in a machine made for it.
@@ -44,7 +50,11 @@ func (g *guest) load(profile *kernelabi.Profile, img *kernelabi.Image) error {
 		return err
 	}
 	g.machine, g.profile = m, profile
-	return m.Load(img)
+	if err := m.Load(img); err != nil {
+		return err
+	}
+	g.loaded = img
+	return nil
 }
 
 // sameKernel reports whether code made for b runs in a machine made for a.

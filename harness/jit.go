@@ -3,6 +3,7 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/emulator"
@@ -15,7 +16,15 @@ import (
 type JIT struct {
 	profile *kernelabi.Profile
 	emitter emitter
+	last    compiled // what Run ran last
 	guest
+}
+
+// compiled is a program with its image.
+type compiled struct {
+	prog bpf.Program
+	kind bpf.Kind
+	img  *kernelabi.Image
 }
 
 // emitter is what the emitters of all architectures have in common.
@@ -57,11 +66,16 @@ func (r *JIT) Image(prog bpf.Program, kind bpf.Kind) (*kernelabi.Image, error) {
 }
 
 func (r *JIT) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.Input, out []Outcome) ([]Outcome, error) {
-	img, err := r.Image(prog, kind)
-	if err != nil {
-		return Declined(err, inputs, out)
+	// Runs of one program after another are common, and compiling and
+	// translating it would cost more than running it.
+	if r.last.img == nil || kind != r.last.kind || !slices.Equal(prog, r.last.prog) {
+		img, err := r.Image(prog, kind)
+		if err != nil {
+			return Declined(err, inputs, out)
+		}
+		r.last = compiled{slices.Clone(prog), kind, img}
 	}
-	return r.RunImage(img, inputs, out)
+	return r.RunImage(r.last.img, inputs, out)
 }
 
 // RunImage executes img, which need not be r's own.

@@ -135,8 +135,11 @@ func (c *captureCmd) requests(ctx context.Context, std streams) ([]captureReques
 	default:
 		return c.request(ctx, std)
 	}
-	if err != nil {
+	if err != nil && len(filters) == 0 {
 		return nil, err
+	}
+	if err != nil {
+		fmt.Fprintf(std.err, "kjit: %v\n", err)
 	}
 	if len(filters) == 0 {
 		fmt.Fprintln(std.err, "kjit: there is no filter")

@@ -18,6 +18,7 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+		Condition:     hostAllows,
 		Setup: func(env *testscript.Env) error {
 			// Filter expressions must not depend on what is installed here.
 			env.Setenv("PATH", env.Getenv("WORK")+"/bin:"+env.Getenv("PATH"))

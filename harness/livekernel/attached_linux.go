@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,15 +21,11 @@ import (
 // SocketFilters returns the classic programs of all sockets that can be looked
 // at, by the number of their inodes. There are two ways to them: packet sockets
 // are listed by the kernel (sock_diag, for CAP_NET_ADMIN), those of processes
-// are borrowed (pidfd_getfd, Linux 5.6). The error is an *UnavailableError if
-// both are closed.
+// are borrowed (pidfd_getfd, Linux 5.6). An *UnavailableError says that there
+// may be more.
 func SocketFilters() ([]Filter, error) {
 	found := map[uint64]*Filter{}
-	errPackets := packetSockets(found)
-	errProcesses := processSockets(found)
-	if errPackets != nil && errProcesses != nil {
-		return nil, &UnavailableError{"the filters of sockets", fmt.Sprintf("%v; %v", errPackets, errProcesses), "run kjit as root"}
-	}
+	err := errors.Join(packetSockets(found), processSockets(found))
 	var filters []Filter
 	for _, f := range found {
 		if f != nil {
@@ -38,6 +35,10 @@ func SocketFilters() ([]Filter, error) {
 	slices.SortFunc(filters, func(a, b Filter) int {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
+	if err != nil {
+		reason := strings.ReplaceAll(err.Error(), "\n", "; ")
+		return filters, &UnavailableError{"the filters of all sockets", reason, "run kjit as root"}
+	}
 	return filters, nil
 }
 
@@ -48,42 +49,51 @@ func socketFilter(inode uint64, holder string, prog bpf.Program) *Filter {
 // processSockets looks at the sockets of all processes. Sockets without a filter
 // are noted as nil.
 func processSockets(found map[uint64]*Filter) error {
-	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	tables, err := filepath.Glob("/proc/[0-9]*/fd")
 	if err != nil {
 		return err
 	}
-	looked := false
-	var last error
-	for _, link := range links {
-		target, err := os.Readlink(link)
-		if err != nil {
-			last = err
-			continue
-		}
-		inode, isSocket := socketInode(target)
-		if !isSocket {
-			continue
-		}
-		if f, known := found[inode]; known && (f == nil || strings.Contains(f.Holder, "fd ")) {
-			continue
-		}
-		parts := strings.Split(link, "/")
-		pid, _ := strconv.Atoi(parts[2])
-		number, _ := strconv.Atoi(parts[4])
-		prog, kind, err := borrow(pid, number)
-		if err != nil && !errors.Is(err, errNotClassic) {
-			last = err
-			continue
-		}
-		looked = true
-		if len(prog) > 0 {
-			found[inode] = socketFilter(inode, fmt.Sprintf("%s (%d), fd %d, %s", command(pid), pid, number, kind), prog)
-		} else if found[inode] == nil {
-			found[inode] = nil
+	closed := 0
+	var why error
+	note := func(err error) {
+		// What is gone by now is no loss.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EBADF) {
+			closed, why = closed+1, err
 		}
 	}
-	if !looked && last != nil {
-		return fmt.Errorf("no socket of a process can be looked at: %w", last)
+	for _, table := range tables {
+		pid, _ := strconv.Atoi(strings.Split(table, "/")[2])
+		files, err := os.ReadDir(table)
+		note(err)
+		for _, file := range files {
+			number, _ := strconv.Atoi(file.Name())
+			note(processSocket(found, table, pid, number))
+		}
+	}
+	if closed > 0 {
+		return fmt.Errorf("%d processes or sockets cannot be looked at: %w", closed, why)
+	}
+	return nil
+}
+
+// processSocket looks at a file of a process, if it is a socket that is not yet
+// known.
+func processSocket(found map[uint64]*Filter, table string, pid, number int) error {
+	target, err := os.Readlink(filepath.Join(table, strconv.Itoa(number)))
+	if err != nil {
+		return err
+	}
+	inode, isSocket := socketInode(target)
+	if f, known := found[inode]; !isSocket || known && (f == nil || f.Holder != packetHolder) {
+		return nil
+	}
+	prog, kind, err := borrow(pid, number)
+	if err != nil && !errors.Is(err, errNotClassic) {
+		return err
+	}
+	found[inode] = nil
+	if len(prog) > 0 {
+		found[inode] = socketFilter(inode, fmt.Sprintf("%s (%d), fd %d, %s", command(pid), pid, number, kind), prog)
 	}
 	return nil
 }
@@ -137,6 +147,9 @@ const (
 	packetShowFilter  = 1 << 5
 	packetDiagFilter  = 7 // attribute
 )
+
+// packetHolder is all that the kernel's list says of who has a socket.
+const packetHolder = "AF_PACKET"
 
 // packetSockets asks the kernel for the filters of packet sockets, which are of
 // this network namespace.
@@ -193,7 +206,7 @@ func packetMessages(buf []byte, found map[uint64]*Filter) (done bool, err error)
 				break
 			}
 			if value := attr[4:size]; binary.NativeEndian.Uint16(attr[2:]) == packetDiagFilter && len(value) >= 8 {
-				found[inode] = socketFilter(inode, "AF_PACKET", programOf(value))
+				found[inode] = socketFilter(inode, packetHolder, programOf(value))
 			}
 			attr = attr[min((size+3)&^3, len(attr)):]
 		}

@@ -26,15 +26,15 @@ var kinds = []kind{
 	{name: "seccomp-checker", has: []string{"insns", "seccomp_errno", "socket_errno"}, check: one(checkChecker)},
 	{name: "seccomp-checker", has: []string{"repeat", "seccomp_errno", "socket_errno"}, check: one(checkChecker)},
 	{name: "seccomp-opcodes", has: []string{"code", "seccomp_errno", "socket_errno"}, check: one(checkOpcode), label: labelField("hex")},
-	{name: "seccomp-runtime", has: []string{"insns", "nr", "args", "ret", "executed"}, check: notBuilt(noSeccomp)},
-	{name: "seccomp-vectors", has: []string{"filter", "nr", "action", "ret"}, check: notBuilt(noSeccomp), label: labelField("filter")},
+	{name: "seccomp-runtime", has: []string{"insns", "nr", "args", "ret", "executed"}, check: one(checkRuntime)},
+	{name: "seccomp-vectors", has: []string{"filter", "nr", "action", "ret"}, needs: []string{"arch", "executed", "pc"}, check: one(checkVector), label: labelField("filter")},
 	{name: "seccomp-constallow", has: []string{"filter", "cached"}, check: notBuilt(noSeccomp), label: labelField("filter")},
 	{name: "seccomp-expansion", has: []string{"code", "converted"}, check: notBuilt(noSeccomp), label: labelField("code")},
 	{name: "seccomp-probes", has: []string{"filters", "outcome"}, check: notBuilt(noSeccomp)},
 	{name: "seccomp-profiles", has: []string{"converted_len", "max_stacked"}, check: notBuilt(noSeccomp)},
 }
 
-const noSeccomp = "recorded seccomp verdicts are not checked by this version"
+const noSeccomp = "filter chains, policies and the constant-action cache are not checked by this version"
 
 // textRecord checks a record that says itself how it is checked.
 func textRecord[T any, P interface {

@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kjit-project/kjit/bpf"
 )
 
 // Result is the judgement of one check. Most records are one check; a mutant
@@ -56,6 +59,8 @@ type Checker struct {
 	JITs []string // profiles: if not empty, what others give is skipped
 
 	only     []string
+	dir      string                  // of the file being checked
+	filters  map[string]*bpf.Machine // by name, of the file's folder
 	machines machines
 }
 
@@ -99,6 +104,7 @@ const maxLine = 16 << 20
 // File checks every record of a JSON Lines stream. Lines that are no record
 // are returned, joined, as *Bad errors after all others have been checked.
 func (c *Checker) File(name string, r io.Reader, each func(Result) error) error {
+	c.dir, c.filters = filepath.Dir(name), nil
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 	var bad []error

@@ -92,6 +92,10 @@ var alterations = map[string]func(rec map[string]any) bool{
 	"text-xt-bpf":     replaceText("listed", "0", "1"),
 	"seccomp-checker": flipErrno,
 	"seccomp-opcodes": flipErrno,
+	"seccomp-runtime": func(rec map[string]any) bool {
+		rec["ret"] = 0x77777777
+		return true
+	},
 }
 
 // alterKernelImage changes, by the length of the name, a result, a byte of code
