@@ -1,6 +1,6 @@
 # make demo and make test do all set-up themselves, on a new machine too.
 
-.PHONY: build demo test lint race fuzz setup clean
+.PHONY: build demo test lint race fuzz peers setup clean
 
 build: setup
 	go build -o bin/ ./cmd/kjit
@@ -29,6 +29,10 @@ race: setup
 FUZZTIME ?= 2m
 fuzz: setup
 	ci/fuzz.sh $(FUZZTIME)
+
+# Other implementations of BPF against the interpreter: a module of its own.
+peers: setup
+	cd peers && go vet ./... && go test ./...
 
 clean:
 	rm -rf bin .unicorn "$${XDG_CACHE_HOME:-$$HOME/.cache}/kjit"

@@ -8,6 +8,7 @@ step() { echo "== $*" >&2; "$@"; }
 
 step make lint
 step make test
+step make peers
 # The packages where data races could be: goroutines, cgo, shared caches. The
 # rest is sequential code that the plain run has covered.
 step go test -race ./emulator/... ./harness/... ./bpf

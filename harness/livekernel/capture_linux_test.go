@@ -158,6 +158,9 @@ func TestSameImage(t *testing.T) {
 // TestCaptureRecords captures the recorded programs by both ways. Another
 // processor, or other mitigations, give other bytes; the conversion is the same.
 func TestCaptureRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	data := recordedImages(t)
 	attach, viaBPF := newCapturer(t, ViaAttach), newCapturer(t, ViaBPF)
 	checker, err := verify.NewChecker()

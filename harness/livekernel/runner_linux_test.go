@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/kjit-project/kjit/bpf"
-	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/corpus"
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/kernelabi"
@@ -35,16 +34,6 @@ func skipUnavailable(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// assemble assembles statements separated by semicolons.
-func assemble(t *testing.T, text string) bpf.Program {
-	t.Helper()
-	l, err := bpftext.ParseAs(bpftext.Asm, "test", []byte(strings.ReplaceAll(text, ";", "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.Program
 }
 
 func packet(n int, change func(*kernelabi.Skb)) *kernelabi.Skb {

@@ -1,0 +1,170 @@
+package livekernel
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/corpus"
+	"github.com/kjit-project/kjit/kernelabi"
+	"github.com/kjit-project/kjit/seccompdata"
+)
+
+// assemble assembles statements separated by semicolons.
+func assemble(t *testing.T, text string) bpf.Program {
+	t.Helper()
+	l, err := bpftext.ParseAs(bpftext.Asm, "test", []byte(strings.ReplaceAll(text, ";", "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Program
+}
+
+// TestSliced: on the interpreter, the slices of the corpus put together are what
+// the programs return.
+func TestSliced(t *testing.T) {
+	programs, err := corpus.Programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets, err := corpus.Packets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		whole, err := bpf.Compile(p.Program, p.Kind, bpf.RulesCurrent)
+		if p.Kind != bpf.Socket || err != nil {
+			continue
+		}
+		for _, width := range []int{1, 5, 8, 16} {
+			var pieces []*bpf.Machine
+			for shift := 0; shift < 32; shift += width {
+				slice, err := sliced(p.Program, shift, min(width, 32-shift))
+				if errors.Is(err, errTooLong) && len(p.Program) > bpf.MaxInsns-64 {
+					break
+				}
+				var m *bpf.Machine
+				if err == nil {
+					m, err = bpf.Compile(slice, p.Kind, bpf.RulesCurrent)
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", p.Name, err)
+				}
+				pieces = append(pieces, m)
+			}
+			for i, packet := range packets {
+				var got uint32
+				for n, m := range pieces {
+					v := m.Run(packet.Skb.Under(kernelabi.Semantics{})).Value
+					if v >= 1<<width {
+						t.Fatalf("%s, packet %d: slice %d of %d bits is %#x", p.Name, i, n, width, v)
+					}
+					got |= v << (n * width)
+				}
+				if want := whole.Run(packet.Skb.Under(kernelabi.Semantics{})).Value; got != want && len(pieces) > 0 {
+					t.Fatalf("%s, packet %d, %d bits at a time: %#x, want %#x", p.Name, i, width, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestVisibleBits(t *testing.T) {
+	for n := range 70000 {
+		bits := visibleBits(n)
+		if n > 0 && 1<<bits-1 > n || bits < 16 && 1<<(bits+1)-1 <= n {
+			t.Fatalf("%d bytes show %d bits", n, bits)
+		}
+	}
+}
+
+// TestAnswering: on the interpreter, a call with the signal is answered with a
+// part of the value, and one without it passes.
+func TestAnswering(t *testing.T) {
+	prog := assemble(t, "ld [0]; jeq #7, l; ld [16]; ret a; l: ret #0xfedcba98")
+	word, ok := freeWord(prog, nativeABIs["amd64"])
+	if !ok || word != 60 {
+		t.Fatalf("free word %d, %v", word, ok)
+	}
+	filter, err := answering(prog, word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := bpf.Compile(filter, bpf.Seccomp, bpf.RulesCurrent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for nr, want := range map[uint32]uint32{7: 0xfedcba98, 8: 0x12345678} {
+		call := seccompdata.Data{Nr: nr, Args: [6]uint64{0x12345678}}
+		if v := m.Run(&call).Value; v != retAllow {
+			t.Errorf("a call without the signal gets %#x", v)
+		}
+		var got uint32
+		for part := range uint32(parts) {
+			call.Args[5] = uint64(signal|part) << 32
+			v := m.Run(&call).Value
+			if v&^0xfff != retErrno {
+				t.Errorf("part %d of call %d is %#x", part, nr, v)
+			}
+			got |= v & 0xfff << (part * partBits)
+		}
+		if got != want {
+			t.Errorf("call %d: %#x, want %#x", nr, got, want)
+		}
+	}
+	if _, ok := freeWord(prog, nativeABIs["arm"]); !ok {
+		t.Error("ARM has lower halves to spare")
+	}
+}
+
+func TestDerivedPrograms(t *testing.T) {
+	long := slices.Repeat(bpf.Program{{Code: bpf.Tax}}, bpf.MaxInsns-1)
+	long = append(long, bpf.Instruction{Code: bpf.RetA})
+	if _, err := sliced(long, 0, 8); !errors.Is(err, errTooLong) {
+		t.Errorf("a program of full length: %v", err)
+	}
+	if _, err := answering(long, 60); !errors.Is(err, errTooLong) {
+		t.Errorf("a filter of full length: %v", err)
+	}
+	none := bpf.Program{{Code: bpf.Tax}}
+	if got, err := sliced(none, 0, 8); err != nil || !slices.Equal(got, none) {
+		t.Errorf("a program without a return: %v, %v", got, err)
+	}
+}
+
+func TestConvertErrors(t *testing.T) {
+	for _, test := range []struct {
+		desc, prog string
+		kind       bpf.Kind
+		want       string
+	}{
+		{"A load that eBPF has not is named with its place.", "ld #1; ld hatype; ret a", bpf.Socket, "instruction 1 has no eBPF form: a load of hatype"},
+		{"What is never reached is no matter.", "ret #1; ld hatype; ret a", bpf.Socket, ""},
+		{"Seccomp filters go another way.", "ret #1", bpf.Seccomp, "it has no eBPF form: seccomp filters do not come through bpf(2)"},
+		{"The checker comes first.", "div #0; ret a", bpf.Socket, "instruction 0: "},
+	} {
+		got := ""
+		if _, err := convert(assemble(t, test.prog), test.kind); err != nil {
+			got = err.Error()
+		}
+		if len(got) < len(test.want) || got[:len(test.want)] != test.want || test.want == "" && got != "" {
+			t.Errorf("%s got %q, want %q", test.desc, got, test.want)
+		}
+	}
+}
+
+func TestDefaultInputs(t *testing.T) {
+	inputs, err := DefaultInputs(assemble(t, "ld [4]; jeq #0x40000028, arm; ret #0; arm: ld [0]; jeq #162, hit; ret #1; hit: ret #2"), bpf.Seccomp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(inputs, func(in kernelabi.Input) bool {
+		call := in.(*kernelabi.Syscall)
+		return call.Nr == 162 && call.Arch == 0x40000028
+	}) {
+		t.Errorf("no call with the number and architecture that the program asks for in %v", inputs)
+	}
+}
