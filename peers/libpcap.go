@@ -1,0 +1,104 @@
+package peers
+
+// #cgo linux LDFLAGS: -ldl
+// #include <dlfcn.h>
+// #include <stdint.h>
+// #include <stdlib.h>
+//
+// // struct bpf_insn, as every BSD has it.
+// struct kp_insn { uint16_t code; uint8_t jt, jf; uint32_t k; };
+//
+// typedef unsigned kp_filter(const struct kp_insn *, const unsigned char *, unsigned, unsigned);
+// typedef int kp_validate(const struct kp_insn *, int);
+// typedef const char *kp_version(void);
+//
+// static unsigned kp_run(void *f, const struct kp_insn *prog, const unsigned char *data, unsigned size) {
+// 	return ((kp_filter *)f)(prog, data, size, size);
+// }
+// static int kp_check(void *f, const struct kp_insn *prog, int count) { return ((kp_validate *)f)(prog, count); }
+// static const char *kp_about(void *f) { return ((kp_version *)f)(); }
+import "C"
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+// libpcapFiles are the names of the library: of Debian, of all others, of macOS.
+var libpcapFiles = []string{"libpcap.so.0.8", "libpcap.so.1", "libpcap.so", "libpcap.A.dylib"}
+
+// libpcap is the library, opened at the first use and never closed. Opening it
+// when it is wanted, not linking it, lets this package build where it is not
+// installed, and needs no headers.
+var libpcap = sync.OnceValues(func() (*library, error) {
+	for _, file := range libpcapFiles {
+		name := C.CString(file)
+		handle := C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)
+		C.free(unsafe.Pointer(name))
+		if handle != nil {
+			return openLibrary(file, handle)
+		}
+	}
+	return nil, fmt.Errorf("libpcap is not installed (looked for %s): install libpcap0.8 or libpcap", strings.Join(libpcapFiles, ", "))
+})
+
+// library holds the addresses of libpcap's functions.
+type library struct {
+	filter, validate, version unsafe.Pointer
+}
+
+func openLibrary(file string, handle unsafe.Pointer) (*library, error) {
+	var lib library
+	for _, symbol := range []struct {
+		name string
+		at   *unsafe.Pointer
+	}{{"bpf_filter", &lib.filter}, {"bpf_validate", &lib.validate}, {"pcap_lib_version", &lib.version}} {
+		name := C.CString(symbol.name)
+		*symbol.at = C.dlsym(handle, name)
+		C.free(unsafe.Pointer(name))
+		if *symbol.at == nil {
+			return nil, fmt.Errorf("%s has no function %s", file, symbol.name)
+		}
+	}
+	return &lib, nil
+}
+
+// NewLibpcap returns bpf_filter of the installed libpcap, behind bpf_validate;
+// its error says that there is none.
+func NewLibpcap() (*Peer, error) {
+	lib, err := libpcap()
+	if err != nil {
+		return nil, err
+	}
+	about := C.GoString(C.kp_about(lib.version)) // "libpcap version 1.10.3 (with ...)"
+	name, _, _ := strings.Cut(about, " (")
+	return &Peer{
+		name:    strings.Replace(name, " version", "", 1),
+		profile: kernelabi.Current(),
+		lacks:   lacksLinux,
+		words:   binary.BigEndian,
+		load:    lib.load,
+		stops:   []stop{negative, noWrap},
+		shifts:  shiftsToZero,
+	}, nil
+}
+
+func (lib *library) load(prog bpf.Program, _ bpf.Kind) (execute, error) {
+	insns := make([]C.struct_kp_insn, len(prog))
+	for pc, ins := range prog {
+		insns[pc] = C.struct_kp_insn{code: C.uint16_t(ins.Code), jt: C.uint8_t(ins.JT), jf: C.uint8_t(ins.JF), k: C.uint32_t(ins.K)}
+	}
+	if C.kp_check(lib.validate, &insns[0], C.int(len(insns))) == 0 {
+		return nil, errors.New("bpf_validate returns 0")
+	}
+	return func(data []byte) (uint32, error) {
+		return uint32(C.kp_run(lib.filter, &insns[0], (*C.uchar)(unsafe.SliceData(data)), C.uint(len(data)))), nil
+	}, nil
+}
