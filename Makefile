@@ -14,8 +14,9 @@ demo: build
 	bin/kjit replay corpus:posting2011 corpus:packets --rows all \
 		--jit linux-3.0-x86_64,inline-x86_64,linux-4.5-armv5,linux-4.5-armv7
 
+# go test ./..., and at the end which tests were skipped and why.
 test: setup
-	go test ./...
+	go tool gotestsum --format pkgname -- ./...
 
 lint: setup
 	go vet ./...
