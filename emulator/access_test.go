@@ -73,3 +73,22 @@ func TestCallersFrame(t *testing.T) {
 		}
 	}
 }
+
+// Code that changes the control registers loses its result, and the inputs
+// after it run under the old rules. This image clears CR0.WP unless the packet
+// has 2 bytes; then it writes to the packet.
+func TestControlRegisters(t *testing.T) {
+	image := unhex("8b4760" + "83f802" + "7411" + "0f20c0" + "480fbaf010" + "0f22c0" + "b807000000c3" +
+		"488b87b8000000" + "c60055" + "b807000000c3")
+	m := postingMachine(t)
+	one, two := kernelabi.NewSkb([]byte{1}), kernelabi.NewSkb([]byte{1, 2})
+	for i, r := range run(t, m, image, two, one, two, one) {
+		want := LostControl
+		if i%2 == 0 {
+			want = Protection
+		}
+		if r.Fault == nil || r.Fault.Kind != want {
+			t.Errorf("input %d: %+v (%v), want %s", i, r, r.Fault, want)
+		}
+	}
+}

@@ -134,7 +134,14 @@ func (m *Machine) start(first, end int, results []Result) (next int, intact bool
 	halted := e.Err() == nil && e.Reason() == uc.StoppedByNothing && e.PC() == m.driver.halted && !e.Running()
 	if halted && next == end && m.cursor() == m.descriptor(next) {
 		m.collect(first, next, results)
-		return next, true, m.settle()
+		// Code that changed the control registers has changed the rules for the
+		// inputs after it as well: find out which input it was.
+		intact = m.clean()
+		if !intact && end == first+1 {
+			results[first].Value = 0
+			results[first].Fault = &Fault{Kind: LostControl, Where: "the code changed the processor's control registers", PC: m.image.Base, Offset: 0}
+		}
+		return next, intact, m.settle()
 	}
 	if next <= first {
 		return 0, false, fmt.Errorf("%w: %s", errEngine, m.describe())

@@ -67,6 +67,10 @@ func KindOf(input kernelabi.Input) bpf.Kind {
 	return bpf.Socket
 }
 
+// traceBudget is how many blocks the rerun may execute: more than any program
+// without loops needs, and soon over where code loops.
+const traceBudget = 1 << 17
+
 // Locate runs prog on one input, on which r diverges, once more step by step
 // beside the interpreter. Runners without machine code have no place.
 func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
@@ -82,7 +86,7 @@ func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, err := emulator.New(r.Profile().WithBase(img.Base), emulator.WithTrace())
+	machine, err := emulator.New(r.Profile().WithBase(img.Base), emulator.WithTrace(), emulator.WithBudget(traceBudget))
 	if err != nil {
 		return nil, err
 	}

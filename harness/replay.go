@@ -3,15 +3,35 @@ package harness
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
-// batch is how many inputs go through all runners at a time: enough that the
-// emulator's batch driver pays, few enough that progress moves and a replay of
-// a large capture does not hold every outcome.
-const batch = 1024
+// A batch is the inputs that go through all runners at a time. Large ones make
+// the emulator's batch driver pay; where inputs are slow, because code loops
+// until its budget is used up, small ones keep progress moving and interrupts
+// served.
+const (
+	firstBatch = 64
+	maxBatch   = 1024
+
+	quickBatch = 20 * time.Millisecond
+	slowBatch  = 200 * time.Millisecond
+)
+
+// nextBatch is the size of the batch after one of the given size that took as
+// long.
+func nextBatch(size int, took time.Duration) int {
+	switch {
+	case took < quickBatch:
+		return min(size*4, maxBatch)
+	case took > slowBatch:
+		return max(size/4, 1)
+	}
+	return size
+}
 
 // Replay runs one program over inputs in the reference and in every runner.
 type Replay struct {
@@ -88,11 +108,13 @@ func (r *Replay) Run(ctx context.Context, inputs []kernelabi.Input) ([]Tally, er
 	for i := range tallies {
 		row.Runners[i] = tallies[i].Runner
 	}
-	for start := 0; start < len(inputs); start += batch {
+	size := firstBatch
+	for start := 0; start < len(inputs); {
 		if err := ctx.Err(); err != nil {
 			return tallies, err
 		}
-		part := inputs[start:min(start+batch, len(inputs))]
+		began := time.Now()
+		part := inputs[start:min(start+size, len(inputs))]
 		for i, ref := range references {
 			var err error
 			if want[i], err = ref.Run(r.Program, r.Kind, part, want[i][:0]); err != nil {
@@ -118,6 +140,8 @@ func (r *Replay) Run(ctx context.Context, inputs []kernelabi.Input) ([]Tally, er
 				}
 			}
 		}
+		start += len(part)
+		size = nextBatch(size, time.Since(began))
 	}
 	return tallies, nil
 }

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -57,7 +58,7 @@ func TestReplay(t *testing.T) {
 		}
 		return nil
 	}}
-	n := batch + 10
+	n := maxBatch + 10
 	tallies, err := r.Run(context.Background(), packets(n))
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +70,12 @@ func TestReplay(t *testing.T) {
 	if d := cmp.Diff(want, tallies); d != "" {
 		t.Errorf("tallies (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]int{batch, 10}, l.runs); d != "" {
-		t.Errorf("batches (-want +got):\n%s", d)
+	sum := 0
+	for _, size := range l.runs {
+		sum += size
+	}
+	if sum != n || l.runs[0] != firstBatch {
+		t.Errorf("batches %v: want %d inputs in all, %d first", l.runs, n, firstBatch)
 	}
 }
 
@@ -81,8 +86,8 @@ func TestReplayInterrupted(t *testing.T) {
 		cancel()
 		return nil
 	}}
-	tallies, err := r.Run(ctx, packets(batch+1))
-	if err != context.Canceled || tallies[0].Agree != batch {
+	tallies, err := r.Run(ctx, packets(maxBatch+1))
+	if err != context.Canceled || tallies[0].Agree != firstBatch {
 		t.Errorf("got %+v, %v; want the first batch's tally and context.Canceled", tallies, err)
 	}
 }
@@ -106,5 +111,23 @@ func TestReplayJudgesByOwnSemantics(t *testing.T) {
 	tallies, err := r.Run(context.Background(), []kernelabi.Input{skb})
 	if err != nil || tallies[0].Agree != 1 || tallies[1].Agree != 1 {
 		t.Errorf("got %+v, %v", tallies, err)
+	}
+}
+
+func TestNextBatch(t *testing.T) {
+	for _, tt := range []struct {
+		desc       string
+		size, want int
+		took       time.Duration
+	}{
+		{"Quick batches grow.", 64, 256, time.Millisecond},
+		{"They grow up to a bound.", 1024, 1024, time.Millisecond},
+		{"Slow batches shrink.", 64, 16, time.Second},
+		{"They shrink down to one input.", 1, 1, time.Minute},
+		{"Others stay.", 64, 64, 100 * time.Millisecond},
+	} {
+		if got := nextBatch(tt.size, tt.took); got != tt.want {
+			t.Errorf("%s got %d, want %d", tt.desc, got, tt.want)
+		}
 	}
 }

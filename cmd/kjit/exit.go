@@ -8,6 +8,7 @@ import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/harness/capture"
+	"github.com/kjit-project/kjit/kernelabi"
 )
 
 // The exit codes of every command.
@@ -41,6 +42,7 @@ func exitCode(err error) int {
 		text  *bpftext.Error
 		form  *bpftext.FormatError
 		check *bpf.CheckError
+		code  *kernelabi.CodeError
 		pcap  *capture.Error
 		path  *fs.PathError
 	)
@@ -49,7 +51,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.As(err, &coded):
 		return coded.code
-	case errors.As(err, &text), errors.As(err, &form), errors.As(err, &check), errors.As(err, &pcap), errors.As(err, &path):
+	case errors.As(err, &code), errors.As(err, &text), errors.As(err, &form), errors.As(err, &check), errors.As(err, &pcap), errors.As(err, &path):
 		return exitBadInput
 	}
 	return exitEnvironment
