@@ -37,7 +37,11 @@ func SocketFilters() ([]Filter, error) {
 	})
 	if err != nil {
 		reason := strings.ReplaceAll(err.Error(), "\n", "; ")
-		return filters, &UnavailableError{"the filters of all sockets", reason, "run kjit as root"}
+		mend := "run kjit as root"
+		if os.Geteuid() == 0 {
+			mend = "run kjit outside of containers and sandboxes, with CAP_SYS_PTRACE and CAP_NET_ADMIN"
+		}
+		return filters, &UnavailableError{"the filters of all sockets", reason, mend}
 	}
 	return filters, nil
 }

@@ -64,7 +64,10 @@ func stop(pid int) (release func() error, err error) {
 	if err := unix.PtraceSeize(pid); err != nil {
 		mend := "run kjit as root"
 		if os.Geteuid() == 0 {
-			mend = "sysctl -w kernel.yama.ptrace_scope=0, and let no other tracer have it"
+			mend = "let no other tracer have the process, and run kjit outside of containers and sandboxes"
+			if _, err := os.Stat("/proc/sys/kernel/yama/ptrace_scope"); err == nil {
+				mend = "sysctl -w kernel.yama.ptrace_scope=0, or " + mend
+			}
 		}
 		return nil, &UnavailableError{what, "ptrace: " + err.Error(), mend}
 	}
