@@ -38,98 +38,44 @@ type replayCmd struct {
 // autoRows is up to how many packets a table has a row for each of them.
 const autoRows = 40
 
-func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
-	warn := func(err error) { fmt.Fprintf(std.err, "kjit: %v\n", err) }
-	var options []emulator.Option
-	if c.Accesses {
-		options = append(options, emulator.WithAccessChecks())
-	}
-	runners, closeAll, err := c.openRunners(ctx, options...)
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-	live, closeLive, err := c.runnerFlags.open()
-	if err != nil {
-		return err
-	}
-	defer closeLive()
-	runners = append(runners, live...)
-	if n := count(append(c.Inputs, c.Program, c.Image), "-"); n > 1 {
-		return badInput(fmt.Errorf("only one of program, packets and image can come from standard input"))
-	}
-	images, err := c.imageFlags.open(std.in, usesPlugin(c.JIT...))
-	if err != nil {
-		return err
-	}
-	var record *kernelabi.KernelImageRecord
-	if name, ok := strings.CutPrefix(c.Program, imagePrefix); ok {
-		if record, err = images.record(name); err != nil {
-			return err
-		}
-	}
-	inputs, err := loadInputs(ctx, c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std)
-	if err != nil {
-		return err
-	}
-	if record != nil && len(c.Inputs)+len(c.Hex) == 0 {
-		if err := inputs.addRecord(record, &c.metadata); err != nil {
-			return err
-		}
-	}
-	if len(inputs.Inputs) == 0 {
-		return badInput(fmt.Errorf("no packets: name a capture, or corpus:packets, or give --hex"))
-	}
-	kind, err := inputs.kind()
-	if err != nil {
-		return err
-	}
-	if len(inputs.LinkTypes) > 1 && c.DLT == "" && isExpression(c.Program) {
-		return badInput(fmt.Errorf("the captures have several link types (%s), and an expression is compiled for one: replay them apart, or choose with --dlt", inputs.links()))
-	}
-	var prog *source
-	if record != nil {
-		prog = fromRecord(record)
-	} else if prog, err = loadProgram(ctx, c.Program, cmp.Or(c.DLT, inputs.linkType()), std.in); err != nil {
-		return err
-	}
-	if prog.Kind != nil && *prog.Kind != kind {
-		return badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", prog.Name, *prog.Kind, kind))
-	}
-	if images != nil {
-		image, err := images.runner(prog.Program, kind)
-		if err != nil {
-			return err
-		}
-		defer image.Close()
-		if images.faults != nil {
-			warn(images.faults)
-		}
-		runners = append(runners, image)
-	}
-	// A program that today's kernel refuses may still be one that an old
-	// kernel took; only one that none of the chosen kernels takes is an error.
-	if err := acceptedBySome(prog.Program, kind, runners); err != nil {
-		return badInput(errors.New(place(prog, err)))
-	}
+// replayJob is what a replay works on.
+type replayJob struct {
+	prog    *source
+	kind    bpf.Kind
+	inputs  *inputSet
+	runners []harness.Runner
+	closers []func()
+}
 
+func (j *replayJob) close() {
+	for _, c := range slices.Backward(j.closers) {
+		c()
+	}
+}
+
+func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
+	job, err := c.prepare(ctx, std)
+	if err != nil {
+		return err
+	}
+	defer job.close()
 	var report replayReport
 	if global.JSON {
-		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: inputs, prog: prog, runners: runners, limit: c.Limit, rows: c.Rows}
+		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: job.inputs, prog: job.prog, runners: job.runners, limit: c.Limit, rows: c.Rows}
 	} else {
-		report = newTextReport(std.out, c, prog, inputs, runners)
+		report = newTextReport(std.out, c, job.prog, job.inputs, job.runners)
 	}
-	bar := newProgress(std.err, len(inputs.Inputs), "packets")
+	bar := newProgress(std.err, len(job.inputs.Inputs), "packets")
 	done := 0
 	replay := &harness.Replay{
-		Program: prog.Program, Kind: kind, Runners: runners,
+		Program: job.prog.Program, Kind: job.kind, Runners: job.runners,
 		Each: func(row *harness.Row) error {
 			bar.add(1)
 			done++
 			return report.row(row)
 		},
 	}
-	tallies, err := replay.Run(ctx, inputs.Inputs)
+	tallies, err := replay.Run(ctx, job.inputs.Inputs)
 	bar.close()
 	if err != nil && ctx.Err() == nil {
 		return err
@@ -140,8 +86,13 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	return c.judge(tallies)
+}
+
+// judge turns the tallies into the command's success or failure.
+func (c *replayCmd) judge(tallies []harness.Tally) error {
 	if nothingRan(tallies) {
-		return badInput(fmt.Errorf("nothing was compared: no runner takes this program"))
+		return badInput(errors.New("nothing was compared: no runner takes this program"))
 	}
 	for _, t := range tallies {
 		if t.Diverge > 0 || c.Undefined == "fail" && t.Undefined > 0 {
@@ -149,6 +100,102 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 		}
 	}
 	return nil
+}
+
+// prepare opens and reads all that the command line names.
+func (c *replayCmd) prepare(ctx context.Context, std streams) (_ *replayJob, err error) {
+	job := &replayJob{}
+	defer func() {
+		if err != nil {
+			job.close()
+		}
+	}()
+	if n := count(append(c.Inputs, c.Program, c.Image), "-"); n > 1 {
+		return nil, badInput(errors.New("only one of program, packets and image can come from standard input"))
+	}
+	if err := c.openAll(ctx, job); err != nil {
+		return nil, err
+	}
+	images, err := c.imageFlags.open(std.in, usesPlugin(c.JIT...))
+	if err != nil {
+		return nil, err
+	}
+	var record *kernelabi.KernelImageRecord
+	if name, ok := strings.CutPrefix(c.Program, imagePrefix); ok {
+		if record, err = images.record(name); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.readInputs(ctx, std, job, record); err != nil {
+		return nil, err
+	}
+	if record != nil {
+		job.prog = fromRecord(record)
+	} else if job.prog, err = loadProgram(ctx, c.Program, cmp.Or(c.DLT, job.inputs.linkType()), std.in); err != nil {
+		return nil, err
+	}
+	if kind := job.prog.Kind; kind != nil && *kind != job.kind {
+		return nil, badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", job.prog.Name, *kind, job.kind))
+	}
+	if images != nil {
+		image, err := images.runner(job.prog.Program, job.kind)
+		if err != nil {
+			return nil, err
+		}
+		job.closers = append(job.closers, func() { image.Close() })
+		if images.faults != nil {
+			fmt.Fprintf(std.err, "kjit: %v\n", images.faults)
+		}
+		job.runners = append(job.runners, image)
+	}
+	// A program that today's kernel refuses may still be one that an old
+	// kernel took; only one that none of the chosen kernels takes is an error.
+	if err := acceptedBySome(job.prog.Program, job.kind, job.runners); err != nil {
+		return nil, badInput(errors.New(place(job.prog, err)))
+	}
+	return job, nil
+}
+
+// openAll opens the JITs and what else is to run.
+func (c *replayCmd) openAll(ctx context.Context, job *replayJob) error {
+	var options []emulator.Option
+	if c.Accesses {
+		options = append(options, emulator.WithAccessChecks())
+	}
+	jits, closeJITs, err := c.openRunners(ctx, options...)
+	if err != nil {
+		return err
+	}
+	job.closers = append(job.closers, closeJITs)
+	live, closeLive, err := c.runnerFlags.open()
+	if err != nil {
+		return err
+	}
+	job.closers = append(job.closers, closeLive)
+	job.runners = append(jits, live...)
+	return nil
+}
+
+// readInputs reads the inputs that are named, or else those of the record.
+func (c *replayCmd) readInputs(ctx context.Context, std streams, job *replayJob, record *kernelabi.KernelImageRecord) (err error) {
+	inputs, err := loadInputs(ctx, c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std)
+	if err != nil {
+		return err
+	}
+	if record != nil && len(c.Inputs)+len(c.Hex) == 0 {
+		if err := inputs.addRecord(record, &c.metadata); err != nil {
+			return err
+		}
+	}
+	if len(inputs.Inputs) == 0 {
+		return badInput(errors.New("no packets: name a capture, or corpus:packets, or give --hex"))
+	}
+	if len(inputs.LinkTypes) > 1 && c.DLT == "" && isExpression(c.Program) {
+		return badInput(fmt.Errorf("the captures have several link types (%s), and an expression is compiled for one: replay them apart, or choose with --dlt", inputs.links()))
+	}
+	job.inputs = inputs
+	job.kind, err = inputs.kind()
+	return err
 }
 
 // nothingRan reports whether no runner got as far as a comparison.
