@@ -81,6 +81,17 @@ func (a *armGuest) poison(regs ...arm.Reg) {
 	}
 }
 
+// loadValue loads the big-endian number of some bytes that r0 points to into r0,
+// a byte at a time: its address may be odd. It uses r1 and r2.
+func (a *armGuest) loadValue(bytes uint32) {
+	a.Ldrb(arm.AL, arm.R1, arm.At(arm.R0, 0))
+	for i := uint32(1); i < bytes; i++ {
+		a.Ldrb(arm.AL, arm.R2, arm.At(arm.R0, int32(i)))
+		a.Alu(arm.AL, arm.Orr, arm.R1, arm.R2, arm.Shifted(arm.R1, arm.LSL, 8))
+	}
+	a.Mov(arm.AL, arm.R0, arm.R(arm.R1))
+}
+
 // getSkb is u64 jit_get_skb_*(skb r0, offset r1): r0 the value in host order and
 // r1 0, or r1 -EFAULT. Helpers that know no negative offsets pass them on and
 // read whatever is in front of the packet, as the kernel did.
@@ -101,12 +112,7 @@ func (a *armGuest) getSkb(name string, bytes uint32, negatives bool) {
 	a.Alu(arm.AL, arm.Add, arm.R0, arm.SP, arm.Imm(scratch))
 
 	a.Bind(value)
-	a.Ldrb(arm.AL, arm.R1, arm.At(arm.R0, 0))
-	for i := uint32(1); i < bytes; i++ {
-		a.Ldrb(arm.AL, arm.R2, arm.At(arm.R0, int32(i)))
-		a.Alu(arm.AL, arm.Orr, arm.R1, arm.R2, arm.Shifted(arm.R1, arm.LSL, 8))
-	}
-	a.Mov(arm.AL, arm.R0, arm.R(arm.R1))
+	a.loadValue(bytes)
 	a.Mov(arm.AL, arm.R1, arm.Imm(0))
 	a.Bind(out)
 	a.poison(arm.R2, arm.R3, arm.IP, arm.LR)

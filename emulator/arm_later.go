@@ -85,12 +85,7 @@ func (a *armGuest) loadHelper(bytes uint32, reachFrags bool) {
 	a.Alu(arm.AL, arm.Add, arm.R0, arm.SP, arm.Imm(scratch))
 
 	a.Bind(value)
-	a.Ldrb(arm.AL, arm.R1, arm.At(arm.R0, 0))
-	for i := uint32(1); i < bytes; i++ {
-		a.Ldrb(arm.AL, arm.R2, arm.At(arm.R0, int32(i)))
-		a.Alu(arm.AL, arm.Orr, arm.R1, arm.R2, arm.Shifted(arm.R1, arm.LSL, 8))
-	}
-	a.Mov(arm.AL, arm.R0, arm.R(arm.R1))
+	a.loadValue(bytes)
 	a.Mov(arm.AL, arm.R1, arm.Imm(0))
 	a.Bind(out)
 	a.poison(arm.R2, arm.R3, arm.IP, arm.LR)

@@ -136,12 +136,14 @@ func (m *Machine) start(first, end int, results []Result) (next int, intact bool
 		m.collect(first, next, results)
 		// Code that changed the control registers has changed the rules for the
 		// inputs after it as well: find out which input it was.
-		intact = m.clean()
-		if !intact && end == first+1 {
+		if m.clean() {
+			return next, true, nil
+		}
+		if end == first+1 {
 			results[first].Value = 0
 			results[first].Fault = &Fault{Kind: LostControl, Where: "the code changed the processor's control registers", PC: m.image.Base, Offset: 0}
 		}
-		return next, intact, m.settle()
+		return next, false, m.settle()
 	}
 	if next <= first {
 		return 0, false, fmt.Errorf("%w: %s", errEngine, m.describe())

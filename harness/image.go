@@ -33,9 +33,8 @@ func (e *FeatureError) Error() string {
 }
 
 // NewImage returns the runner for img, which has a profile, with options for its
-// machine. Errors: a
-// *FeatureError. Bytes that are no code are not an error here: they run, and
-// fault.
+// machine. Errors: a *FeatureError. Bytes that are no code are not an error
+// here: they run, and fault.
 func NewImage(name string, img *kernelabi.Image, options ...emulator.Option) (*Image, error) {
 	lacks, err := img.Lacks()
 	var code *kernelabi.CodeError
@@ -57,7 +56,21 @@ func (r *Image) Image(bpf.Program, bpf.Kind) (*kernelabi.Image, error) { return 
 
 // Run executes the image on the inputs, whatever the program.
 func (r *Image) Run(_ bpf.Program, _ bpf.Kind, inputs []kernelabi.Input, out []Outcome) ([]Outcome, error) {
+	if err := r.load(); err != nil {
+		return out, err
+	}
 	return r.guest.run(r.img.Profile, r.img, inputs, out)
+}
+
+// load puts the image into the emulated kernel. Unlike the images of kjit's own
+// emitters it is looked through first: nobody knows who made it.
+func (r *Image) load() error {
+	if r.guest.loaded != r.img {
+		if err := r.img.Privileged(); err != nil {
+			return err
+		}
+	}
+	return r.guest.load(r.img.Profile, r.img)
 }
 
 // MissingError is an image that calls what is not emulated.
@@ -71,7 +84,7 @@ func (e *MissingError) Error() string {
 // does. It returns why that cannot be done; a *MissingError is what Run would
 // not notice before the call.
 func (r *Image) Prepare() error {
-	if err := r.guest.load(r.img.Profile, r.img); err != nil {
+	if err := r.load(); err != nil {
 		return err
 	}
 	refs, err := r.img.References()

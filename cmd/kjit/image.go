@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -229,16 +228,6 @@ func loadSymbols(arg string) (*kernelabi.SymbolTable, error) {
 		return nil, badInput(err)
 	}
 	return table, nil
-}
-
-// readWhole reads a file of at most limit bytes.
-func readWhole(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	defer f.Close()
-	return readAll(name, f, limit)
 }
 
 // fromRecord is a record's program as a source.

@@ -83,6 +83,16 @@ func readAll(name string, r io.Reader, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// readWhole reads a file of at most limit bytes.
+func readWhole(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	defer f.Close()
+	return readAll(name, f, limit)
+}
+
 // isExpression reports whether loadProgram takes arg for a filter expression.
 func isExpression(arg string) bool {
 	if arg == "-" || strings.HasPrefix(arg, corpusPrefix) || strings.HasPrefix(arg, imagePrefix) {

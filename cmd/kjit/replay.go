@@ -388,12 +388,3 @@ func count(list []string, s string) (n int) {
 	}
 	return n
 }
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,7 +103,7 @@ func (r *textReport) reference(row *harness.Row) string {
 		if want.Kind == harness.Rejected {
 			continue
 		}
-		if s := want.String(); !contains(texts, s) {
+		if s := want.String(); !slices.Contains(texts, s) {
 			texts = append(texts, s)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
@@ -93,12 +92,7 @@ func readFile(file string, stdin io.Reader) (name string, data []byte, err error
 		data, err = readAll("standard input", stdin, maxText)
 		return "standard input", data, err
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return file, nil, badInput(err)
-	}
-	defer f.Close()
-	data, err = readAll(file, f, maxText)
+	data, err = readWhole(file, maxText)
 	return file, data, err
 }
 
