@@ -23,13 +23,15 @@ func (e *CheckError) Error() string {
 //
 // A program that passes ends after at most len(prog) instructions.
 func Check(prog Program, kind Kind, rules Rules) error {
-	if err := check(prog, kind, rules); err != nil {
+	if err := check(prog, kind, rules, nil); err != nil {
 		return err
 	}
 	return nil
 }
 
-func check(prog Program, kind Kind, rules Rules) *CheckError {
+// check has an optional buffer that it may use if it has the capacity for one
+// word per instruction.
+func check(prog Program, kind Kind, rules Rules, buffer []uint16) *CheckError {
 	switch {
 	case kind == Seccomp && rules.NoSeccomp:
 		return &CheckError{-1, noSeccomp(rules)}
@@ -46,7 +48,12 @@ func check(prog Program, kind Kind, rules Rules) *CheckError {
 	if last := len(prog) - 1; !IsRet(prog[last].Code) {
 		return &CheckError{last, "the last instruction is no return"}
 	}
-	return checkMemory(prog)
+	if cap(buffer) < len(prog) {
+		buffer = make([]uint16, len(prog))
+	}
+	buffer = buffer[:len(prog)]
+	clear(buffer)
+	return checkMemory(prog, buffer)
 }
 
 // checkInstruction says what is wrong with an instruction by itself; "" if
@@ -115,10 +122,10 @@ func checkJump(prog Program, target, pc int) string {
 // checkMemory refuses loads from cells that are not stored to on every path.
 // It passes over the program once, as Linux does, and so shares its opinions
 // about unreachable code: behind a jump every cell counts as stored, behind a
-// return those that were stored before it.
-func checkMemory(prog Program) *CheckError {
-	unstored := make([]uint16, len(prog)) // cells some jump to here leaves unstored
-	missing := ^uint16(0)                 // cells that may be unstored at pc
+// return those that were stored before it. unstored, all 0, is for the cells
+// that some jump to an instruction leaves unstored.
+func checkMemory(prog Program, unstored []uint16) *CheckError {
+	missing := ^uint16(0) // cells that may be unstored at pc
 	leave := func(target int) { unstored[target] |= missing }
 	for pc, ins := range prog {
 		missing |= unstored[pc]

@@ -3,13 +3,15 @@ package bpf
 import "slices"
 
 // Machine is a compiled program: the reference interpreter. It does not change
-// once made, so any number of goroutines may run it at once.
+// unless Recompile is called, so any number of goroutines may run it at once.
 type Machine struct {
 	prog Program
 	kind Kind
 
 	steps []step // one for each instruction
 	fused []step // the same with fused ops; Run executes these
+
+	unstored []uint16 // for the checker
 }
 
 // Result is how a run ended.
@@ -43,15 +45,28 @@ type State struct {
 
 // Compile checks the program and decodes it. Its only error is *CheckError.
 func Compile(prog Program, kind Kind, rules Rules) (*Machine, error) {
-	if err := check(prog, kind, rules); err != nil {
+	m := new(Machine)
+	if err := m.Recompile(prog, kind, rules); err != nil {
 		return nil, err
 	}
-	m := &Machine{prog: slices.Clone(prog), kind: kind, steps: make([]step, len(prog))}
-	for pc, ins := range prog {
-		m.steps[pc] = decode(ins, kind, rules)
-	}
-	m.fused = fuse(m.steps)
 	return m, nil
+}
+
+// Recompile makes m, which may be new and which nobody runs, the machine of
+// another program. It reuses m's memory, so that no allocation is made once
+// that has grown. After an error, which is as that of Compile, m must not run.
+func (m *Machine) Recompile(prog Program, kind Kind, rules Rules) error {
+	m.unstored = slices.Grow(m.unstored[:0], min(len(prog), MaxInsns))
+	if err := check(prog, kind, rules, m.unstored); err != nil {
+		return err
+	}
+	m.prog, m.kind = append(m.prog[:0], prog...), kind
+	m.steps = m.steps[:0]
+	for _, ins := range prog {
+		m.steps = append(m.steps, decode(ins, kind, rules))
+	}
+	m.fused = fuse(append(m.fused[:0], m.steps...))
+	return nil
 }
 
 // Program returns the program that the machine was made of.
@@ -95,3 +110,8 @@ func (m *Machine) Trace(in Input, before func(State)) Result {
 		return f.result(value, why)
 	}
 }
+
+// Equal reports whether two machines do the same on every input because their
+// programs mean the same, instruction by instruction, under the rules that they
+// were compiled with.
+func (m *Machine) Equal(o *Machine) bool { return m.kind == o.kind && slices.Equal(m.steps, o.steps) }

@@ -1,7 +1,5 @@
 package bpf
 
-import "slices"
-
 // step is an instruction in the form that is executed. The checker has made
 // sure that jumps only go forward and that cells exist. For opExt, k is an
 // Extension.
@@ -109,11 +107,10 @@ var beforeJeqK = [opTrace]op{
 	opLdWInd: opLdWIndJeqK, opLdHInd: opLdHIndJeqK, opLdBInd: opLdBIndJeqK,
 }
 
-// fuse returns the steps with fused ops.
+// fuse gives steps fused ops and returns them.
 func fuse(steps []step) []step {
-	fused := slices.Clone(steps)
-	for pc := range fused[:len(fused)-1] {
-		s, next := &fused[pc], steps[pc+1].op
+	for pc := range steps[:len(steps)-1] {
+		s, next := &steps[pc], steps[pc+1].op // which is not fused yet
 		switch {
 		case next == opJeqK && beforeJeqK[s.op] != opNone:
 			s.op = beforeJeqK[s.op]
@@ -123,5 +120,5 @@ func fuse(steps []step) []step {
 			s.op = opLdHAbsJsetK
 		}
 	}
-	return fused
+	return steps
 }

@@ -40,7 +40,7 @@ func (c *Compiler) Compile(prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile
 	if err := c.Start(prog, kind, p); err != nil {
 		return nil, err
 	}
-	if kind == bpf.Seccomp {
+	if kind == bpf.Seccomp && c.rules.seccomp == nil {
 		return nil, &kernelabi.Refusal{PC: -1, Reason: jit.ReasonNoSeccomp}
 	}
 	if cap(c.addrs) < len(prog) {
@@ -57,7 +57,7 @@ func (c *Compiler) finish(pass, planned int) *kernelabi.Image {
 	c.pcmap = append(c.pcmap[:0], c.body)
 	c.pcmap = append(c.pcmap, c.addrs...)
 	image := c.Image(c.Buf, pass)
-	image.PCMap = c.pcmap
+	image.PCMap, image.Cells = c.pcmap, &cells
 	if len(c.Buf) != planned {
 		image.Notes = []string{fmt.Sprintf("size mismatch: %d bytes planned, %d written", planned, len(c.Buf))}
 	}

@@ -9,7 +9,7 @@
 //
 // The contract between compiled code and kernel:
 //
-//	rdi     skb, untouched             eax     A, and the result
+//	rdi     skb (seccomp: its data)    eax     A, and the result
 //	r8      skb->data                  ebx     X (callee-saved, at -8(%rbp))
 //	r9d     headlen                    esi     offset of a load helper
 //	rbp     frame of 96 bytes          ecx, edx, esi  scratch

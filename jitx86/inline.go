@@ -19,6 +19,8 @@ func inlineEmitter() *Emitter {
 // is not wholly in the linear part, or at a negative offset, calls the helper
 // that linux-3.10 calls. A program that uses neither X nor M[] needs a frame
 // only there, so that its fast path is all but free of stack operations.
+//
+// Seccomp filters it compiles too, which the kernels of that form did not.
 func inline() table {
 	t := linux310()
 	t.Replace(map[uint16]rule{
@@ -28,6 +30,7 @@ func inline() table {
 		bpf.LdxMsh: inlineMsh,
 	})
 	t.passes.frameless = seenData
+	t.seccomp = seccompRules()
 	return t
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/jit"
 	"github.com/kjit-project/kjit/internal/x86"
+	"github.com/kjit-project/kjit/kernelabi"
 )
 
 // lowestOffset is the least packet offset that has a meaning: the link-layer
@@ -26,6 +27,9 @@ func ldxImm(c *Compiler, in bpf.Instruction) {
 		c.MovImm32(x86.BX, in.K)
 	}
 }
+
+// cells is where cell puts M[].
+var cells = kernelabi.Cells{Register: "rbp", Offset: -16, Stride: -4}
 
 // cell is M[k] in the frame.
 func cell(k uint32) x86.RM { return x86.At8(x86.BP, int8(-16-4*int(k))) }

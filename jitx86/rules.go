@@ -1,6 +1,9 @@
 package jitx86
 
-import "github.com/kjit-project/kjit/internal/jit"
+import (
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/internal/jit"
+)
 
 // rule emits the code of one instruction.
 type rule = jit.Rule[*Compiler]
@@ -11,7 +14,23 @@ type entry = jit.Entry[*Compiler]
 // table is an emitter without its name.
 type table struct {
 	jit.Table[*Compiler]
+
+	// seccomp has the codes that mean something else in seccomp filters; nil:
+	// all filters are left to the interpreter.
+	seccomp map[uint16]entry
+
 	passes passes
+}
+
+// lookup returns the entry for an instruction of a program of the given kind.
+func (t *table) lookup(in bpf.Instruction, kind bpf.Kind) entry {
+	if kind != bpf.Seccomp {
+		return t.Lookup(in)
+	}
+	if e, ok := t.seccomp[in.Code]; ok {
+		return e
+	}
+	return t.Code(in.Code)
 }
 
 // replaceJumps rebuilds the conditional jumps with another way to skip.

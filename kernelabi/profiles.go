@@ -39,7 +39,7 @@ var profilesX86 = []*Profile{
 		Name:      "inline-x86_64",
 		Arch:      X86_64,
 		Emitter:   "inline",
-		Summary:   "no kernel's: the 3.10 JIT with packet loads inlined",
+		Summary:   "no kernel's: the 3.10 JIT with packet loads inlined; takes seccomp filters",
 		Layout:    L68,
 		Symbols:   symbolsX86(helpers3_10, 0xffffffff810630b0, 0xffffffff8143f6a0),
 		Base:      0xffffffffa00b5000,

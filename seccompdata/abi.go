@@ -2,7 +2,6 @@ package seccompdata
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -27,15 +26,15 @@ type ABI struct {
 	Bit  uint32 // set in all its numbers: X32Bit or 0
 	Bits int    // size of a register, and so of an argument: 32 or 64
 
-	info *arch.Info
+	*table
 }
 
 var (
-	X86_64  = &ABI{Name: "x86_64", Arch: ArchX86_64, Bits: 64, info: arch.X86_64}
-	X32     = &ABI{Name: "x32", Arch: ArchX86_64, Bit: X32Bit, Bits: 64, info: arch.X32}
-	I386    = &ABI{Name: "i386", Arch: ArchI386, Bits: 32, info: arch.I386}
-	ARM     = &ABI{Name: "arm", Arch: ArchARM, Bits: 32, info: arch.ARM}
-	AARCH64 = &ABI{Name: "aarch64", Arch: ArchAARCH64, Bits: 64, info: arch.AARCH64}
+	X86_64  = &ABI{Name: "x86_64", Arch: ArchX86_64, Bits: 64, table: newTable(arch.X86_64, 0, onlyX86_64)}
+	X32     = &ABI{Name: "x32", Arch: ArchX86_64, Bit: X32Bit, Bits: 64, table: newTable(arch.X32, X32Bit, notX32)}
+	I386    = &ABI{Name: "i386", Arch: ArchI386, Bits: 32, table: newTable(arch.I386, 0)}
+	ARM     = &ABI{Name: "arm", Arch: ArchARM, Bits: 32, table: newTable(arch.ARM, 0)}
+	AARCH64 = &ABI{Name: "aarch64", Arch: ArchAARCH64, Bits: 64, table: newTable(arch.AARCH64, 0, notAARCH64)}
 )
 
 // ABIs returns all that are known.
@@ -77,26 +76,42 @@ func ABIOf(arch, nr uint32) *ABI {
 	return nil
 }
 
-// Call returns the name of the system call with the number nr, which has Bit set.
-func (a *ABI) Call(nr uint32) (string, bool) {
-	if nr&a.Bit != a.Bit {
-		return "", false
+// Label names a call for people: by its name, or by its number.
+func (a *ABI) Label(nr uint32) string {
+	if name, ok := a.Call(nr); ok {
+		return name
 	}
-	name, ok := a.info.SyscallNumbers[int(nr&^a.Bit)]
-	return name, ok
+	return fmt.Sprint(int32(nr))
 }
 
-// Number returns the number of the system call, with Bit set.
-func (a *ABI) Number(name string) (uint32, bool) {
-	nr, ok := a.info.SyscallNames[name]
-	return uint32(nr) | a.Bit, ok
+// Calls returns the numbers of the calls that a kernel has, in ascending order,
+// with Bit set. See [Since].
+func (a *ABI) Calls(k Kernel) []uint32 {
+	return slices.DeleteFunc(a.Numbers(), func(nr uint32) bool { return !a.has(nr, k) })
 }
 
-// Numbers returns the numbers of all named calls, in ascending order, with Bit set.
-func (a *ABI) Numbers() []uint32 {
-	var out []uint32
-	for _, nr := range slices.Sorted(maps.Keys(a.info.SyscallNumbers)) {
-		out = append(out, uint32(nr)|a.Bit)
+func (a *ABI) has(nr uint32, k Kernel) bool {
+	since := Since(a, nr)
+	return k.AtLeast(since.Major, since.Minor)
+}
+
+// TableSize is the number of calls in a kernel's table, with the holes: numbers
+// from there on are none of it. Calls of x32 and ARM's private calls are in no
+// table. A kernel for ARM rounds up to what an ARM instruction can compare with
+// (arch/arm/tools/syscallnr.sh); the same calls on an AARCH64 kernel are not
+// rounded, see [ABI.TableSizeOn].
+func (a *ABI) TableSize(k Kernel) int { return a.TableSizeOn(a, k) }
+
+// TableSizeOn is TableSize on a kernel for another ABI of the same processor.
+func (a *ABI) TableSizeOn(native *ABI, k Kernel) int {
+	size := 0
+	for _, nr := range a.Calls(k) {
+		if nr < firstPrivate {
+			size = max(size, int(nr)+1)
+		}
 	}
-	return out
+	if a == ARM && native == ARM && size > 256 {
+		size = (size + 3) &^ 3
+	}
+	return size
 }

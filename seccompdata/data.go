@@ -1,4 +1,6 @@
-// Package seccompdata describes system calls as seccomp filters see them.
+// Package seccompdata describes system calls as seccomp filters see them, and
+// what a kernel does with filters: whom it lets attach them and how many, how it
+// combines what they say, and which calls it lets pass without asking them.
 package seccompdata
 
 import (

@@ -31,6 +31,9 @@ var publishedProfiles = map[string]string{
 // checkGolden compiles the record's program as the record's kernel and compares
 // image, result and pass number.
 func checkGolden(c *Checker, rec *kernelabi.JITRecord) error {
+	if rec.ProfileName != "" {
+		return checkExternal(c, rec)
+	}
 	name, ok := kernelProfiles[rec.Kernel][rec.Arch]
 	if rec.Kernel == "published" {
 		name, ok = publishedProfiles[rec.Note]

@@ -59,6 +59,9 @@ func checkRecordedCode(rec *kernelabi.KernelImageRecord) error {
 	if err != nil {
 		return &invalidRecord{err}
 	}
+	if err := img.Mislabelled(); err != nil {
+		return err
+	}
 	if _, err := kernelabi.NewSymbolTable(img.Profile.Symbols).Resolve(img); err != nil {
 		return err
 	}
@@ -89,22 +92,8 @@ func (c *Checker) runRecorded(rec *kernelabi.KernelImageRecord) ([]harness.Outco
 	if full, err := kernelabi.ProfileByName(img.Profile.Name); err == nil {
 		img.Profile = img.Profile.WithSymbols(full.WithSymbols(img.Profile.Symbols).Symbols)
 	}
-	runner := c.machines.images[img.Profile.Name]
-	if runner == nil {
-		if runner, err = harness.NewImage(rec.Kernel, img); err != nil {
-			return nil, err
-		}
-		if c.machines.images == nil {
-			c.machines.images = map[string]*harness.Image{}
-		}
-		c.machines.images[img.Profile.Name] = runner
-	} else if err := runner.Switch(img); err != nil {
-		return nil, err
-	}
-	var missing *harness.MissingError
-	if err := runner.Prepare(); errors.As(err, &missing) {
-		return nil, skipped(missing.Error())
-	} else if err != nil {
+	runner, err := c.machines.foreign(img)
+	if err != nil {
 		return nil, err
 	}
 	return runner.Run(rec.Program, rec.Kind, rec.Inputs, nil)

@@ -27,14 +27,12 @@ var kinds = []kind{
 	{name: "seccomp-checker", has: []string{"repeat", "seccomp_errno", "socket_errno"}, check: one(checkChecker)},
 	{name: "seccomp-opcodes", has: []string{"code", "seccomp_errno", "socket_errno"}, check: one(checkOpcode), label: labelField("hex")},
 	{name: "seccomp-runtime", has: []string{"insns", "nr", "args", "ret", "executed"}, check: one(checkRuntime)},
-	{name: "seccomp-vectors", has: []string{"filter", "nr", "action", "ret"}, needs: []string{"arch", "executed", "pc"}, check: one(checkVector), label: labelField("filter")},
-	{name: "seccomp-constallow", has: []string{"filter", "cached"}, check: notBuilt(noSeccomp), label: labelField("filter")},
-	{name: "seccomp-expansion", has: []string{"code", "converted"}, check: notBuilt(noSeccomp), label: labelField("code")},
-	{name: "seccomp-probes", has: []string{"filters", "outcome"}, check: notBuilt(noSeccomp)},
-	{name: "seccomp-profiles", has: []string{"converted_len", "max_stacked"}, check: notBuilt(noSeccomp)},
+	{name: "seccomp-vectors", has: []string{"filter", "nr", "action", "ret"}, needs: []string{"arch", "executed", "pc", "data"}, check: one(checkVector), label: labelField("filter")},
+	{name: "seccomp-constallow", has: []string{"filter", "cached"}, needs: []string{"arch", "nr_tested"}, check: one(checkConstAllow), label: labelField("filter")},
+	{name: "seccomp-expansion", has: []string{"code", "converted"}, needs: []string{"jt", "jf", "k"}, check: one(checkExpansion), label: labelImage},
+	{name: "seccomp-probes", has: []string{"filters", "outcome"}, needs: []string{"nr"}, check: one(checkProbe)},
+	{name: "seccomp-profiles", has: []string{"converted_len", "max_stacked"}, needs: []string{"name", "insns", "opcodes", "crc32"}, check: one(checkProfile)},
 }
-
-const noSeccomp = "filter chains, policies and the constant-action cache are not checked by this version"
 
 // textRecord checks a record that says itself how it is checked.
 func textRecord[T any, P interface {

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"errors"
+
 	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/kernelabi"
@@ -49,6 +51,31 @@ func (m *machines) runner(profile string, measured bool) (*harness.JIT, error) {
 	}
 	m.jits[key] = r
 	return r, nil
+}
+
+// foreign returns the runner of an image that somebody else made, ready to run.
+// What it calls that is not emulated is a reason to skip it.
+func (m *machines) foreign(img *kernelabi.Image) (*harness.Image, error) {
+	runner := m.images[img.Profile.Name]
+	if runner == nil {
+		var err error
+		if runner, err = harness.NewImage(img.Profile.Name, img); err != nil {
+			return nil, err
+		}
+		if m.images == nil {
+			m.images = map[string]*harness.Image{}
+		}
+		m.images[img.Profile.Name] = runner
+	} else if err := runner.Switch(img); err != nil {
+		return nil, err
+	}
+	var missing *harness.MissingError
+	if err := runner.Prepare(); errors.As(err, &missing) {
+		return nil, skipped(missing.Error())
+	} else if err != nil {
+		return nil, err
+	}
+	return runner, nil
 }
 
 func (m *machines) close() {

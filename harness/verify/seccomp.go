@@ -33,10 +33,6 @@ func (r *syscallRecord) data() (*seccompdata.Data, error) {
 	return d, nil
 }
 
-// seccompJITs run what the interpreter is held to as well: the emitters that
-// compile seccomp filters and are correct on every input.
-var seccompJITs = []string{"kjit-armv5", "kjit-armv7"}
-
 // runtimeRecord is a filter and what the kernel's own run of it returned.
 type runtimeRecord struct {
 	syscallRecord
@@ -60,7 +56,10 @@ func checkRuntime(c *Checker, rec *runtimeRecord) error {
 		return fmt.Errorf("the interpreter returns %#x after %d instructions, division by zero %v; the record has %#x, %d, %v",
 			res.Value, res.Executed, res.DivZero, rec.Ret, rec.Executed, rec.DivZero)
 	}
-	return c.sameOnJITs(rec.Insns, data, rec.Ret)
+	if err := c.sameOnJITs(rec.Insns, data, rec.Ret); err != nil {
+		return err
+	}
+	return c.sameOnHistoricJITs(m, data, rec.Ret)
 }
 
 // vectorRecord is a system call and the verdict of a named filter.
@@ -68,13 +67,14 @@ type vectorRecord struct {
 	syscallRecord
 	Filter   string `json:"filter"`
 	Ret      uint32 `json:"ret"`
-	Data     uint32 `json:"data"` // low 16 bits of ret
+	Action   string `json:"action"` // of ret, in words
+	Data     uint32 `json:"data"`   // low 16 bits of ret
 	Executed int    `json:"executed"`
 	PC       int    `json:"pc"` // the return that decided
 }
 
 func checkVector(c *Checker, rec *vectorRecord) error {
-	m, err := c.filter(rec.Filter)
+	f, err := c.filter(rec.Filter)
 	if err != nil {
 		return err
 	}
@@ -82,18 +82,21 @@ func checkVector(c *Checker, rec *vectorRecord) error {
 	if err != nil {
 		return err
 	}
-	res := m.Run(data)
-	if res.Value != rec.Ret || res.Value&0xffff != rec.Data || res.Executed != rec.Executed || res.PC != rec.PC {
+	got := f.Run(data)
+	if got.Ret != rec.Ret || got.Executed != rec.Executed || got.PC != rec.PC {
 		return fmt.Errorf("the interpreter returns %#x at instruction %d after %d; the record has %#x, %d, %d",
-			res.Value, res.PC, res.Executed, rec.Ret, rec.PC, rec.Executed)
+			got.Ret, got.PC, got.Executed, rec.Ret, rec.PC, rec.Executed)
 	}
-	return c.sameOnJITs(m.Program(), data, rec.Ret)
+	if action, data := got.Action().String(), got.Ret&seccompdata.DataMask; action != rec.Action || data != rec.Data {
+		return fmt.Errorf("%#x is %s with data %d; the record has %s, %d", got.Ret, action, data, rec.Action, rec.Data)
+	}
+	return c.sameOnJITs(f.Program(), data, rec.Ret)
 }
 
 // filter finds a filter by its name: profiles/NAME.ddd beside the records.
-func (c *Checker) filter(name string) (*bpf.Machine, error) {
-	if m, ok := c.filters[name]; ok {
-		return m, nil
+func (c *Checker) filter(name string) (*seccompdata.Filter, error) {
+	if f, ok := c.filters[name]; ok {
+		return f, nil
 	}
 	if name != filepath.Base(name) {
 		return nil, &invalidRecord{fmt.Errorf("filter %q is no name", name)}
@@ -107,36 +110,13 @@ func (c *Checker) filter(name string) (*bpf.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := bpf.Compile(l.Program, bpf.Seccomp, bpf.RulesCurrent)
+	f, err := seccompdata.NewFilter(name, l.Program)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if c.filters == nil {
-		c.filters = map[string]*bpf.Machine{}
+		c.filters = map[string]*seccompdata.Filter{}
 	}
-	c.filters[name] = m
-	return m, nil
-}
-
-// sameOnJITs runs the filter as machine code and compares the value. What a
-// JIT declines it need not give.
-func (c *Checker) sameOnJITs(prog bpf.Program, data *seccompdata.Data, ret uint32) error {
-	inputs := []kernelabi.Input{&kernelabi.Syscall{Data: *data}}
-	for _, name := range seccompJITs {
-		if !c.wants(name) {
-			continue
-		}
-		r, err := c.machines.runner(name, false)
-		if err != nil {
-			return err
-		}
-		out, err := r.Run(prog, bpf.Seccomp, inputs, nil)
-		if err != nil {
-			return err
-		}
-		if got := out[0]; got.Why == "" && (got.Fault != nil || got.Broken != 0 || got.Value != ret) {
-			return fmt.Errorf("%s gives %s, the record has %#x", name, got.Long(), ret)
-		}
-	}
-	return nil
+	c.filters[name] = f
+	return f, nil
 }

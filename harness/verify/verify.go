@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/seccompdata"
 )
 
 // Result is the judgement of one check. Most records are one check; a mutant
@@ -59,8 +59,8 @@ type Checker struct {
 	JITs []string // profiles: if not empty, what others give is skipped
 
 	only     []string
-	dir      string                  // of the file being checked
-	filters  map[string]*bpf.Machine // by name, of the file's folder
+	dir      string                         // of the file being checked
+	filters  map[string]*seccompdata.Filter // by name, of the file's folder
 	machines machines
 }
 
@@ -207,9 +207,4 @@ func many[T any](check func(*Checker, *T) []error) func(*Checker, []byte) []erro
 		}
 		return check(c, rec)
 	}
-}
-
-// notBuilt is the check of a kind that this version only recognises.
-func notBuilt(why string) func(*Checker, []byte) []error {
-	return func(*Checker, []byte) []error { return []error{skipped(why)} }
 }

@@ -37,7 +37,7 @@ func newChecker(t *testing.T, kinds ...string) *Checker {
 func checkAll(t *testing.T, c *Checker, lines ...[]byte) []Result {
 	t.Helper()
 	var results []Result
-	err := c.File("facts", bytes.NewReader(bytes.Join(lines, []byte("\n"))), func(r Result) error {
+	err := c.File(facts, bytes.NewReader(bytes.Join(lines, []byte("\n"))), func(r Result) error {
 		results = append(results, r)
 		return nil
 	})
@@ -54,6 +54,9 @@ func TestFacts(t *testing.T) {
 		seen[r.Kind] = true
 		if r.Err != nil {
 			t.Errorf("line %d: %s %s: %v", r.Line, r.Kind, r.Name, r.Err)
+		}
+		if strings.HasPrefix(r.Kind, "seccomp-") && r.Skip != "" {
+			t.Errorf("line %d: %s is skipped: %s", r.Line, r.Kind, r.Skip)
 		}
 		if r.Name == "" && r.Kind != "kernel-images" {
 			t.Errorf("line %d: a record of kind %s has no name", r.Line, r.Kind)
@@ -96,6 +99,56 @@ var alterations = map[string]func(rec map[string]any) bool{
 		rec["ret"] = 0x77777777
 		return true
 	},
+	"seccomp-vectors":    alterVector,
+	"seccomp-constallow": alterConstAllow,
+	"seccomp-expansion":  addOne("converted"),
+	"seccomp-probes": func(rec map[string]any) bool {
+		filters := rec["filters"].([]any)
+		rec["filters"] = append([]any{[][]int{{6, 0, 0, 0x80000000}}}, filters[1:]...) // KILL_PROCESS
+		return rec["outcome"].(map[string]any)["kind"] != "signal"
+	},
+	"seccomp-profiles": func(rec map[string]any) bool {
+		fields := []string{"insns", "converted_len", "max_stacked", "crc32"}
+		field := fields[len(rec["name"].(string))%len(fields)]
+		if field == "crc32" {
+			rec[field] = "00000000"
+			return true
+		}
+		return addOne(field)(rec)
+	},
+}
+
+func addOne(field string) func(map[string]any) bool {
+	return func(rec map[string]any) bool {
+		rec[field] = rec[field].(float64) + 1
+		return true
+	}
+}
+
+// alterVector changes, by the number of the call, the verdict or how it came
+// about.
+func alterVector(rec map[string]any) bool {
+	fields := []string{"ret", "executed", "pc", "data", "action"}
+	field := fields[int(rec["nr"].(float64))%len(fields)]
+	if field == "action" {
+		rec[field] = "TRAPDOOR"
+		return true
+	}
+	return addOne(field)(rec)
+}
+
+// alterConstAllow forgets a call, or blames another instruction for one.
+func alterConstAllow(rec map[string]any) bool {
+	if lost, ok := rec["lost"].([]any); ok && len(lost) > 0 {
+		lost[0].([]any)[1] = 0
+		return true
+	}
+	if rec["lost_count"] != nil {
+		return addOne("lost_count")(rec)
+	}
+	cached := rec["cached"].([]any)
+	rec["cached"] = cached[:max(0, len(cached)-1)]
+	return len(cached) > 0
 }
 
 // alterKernelImage changes, by the length of the name, a result, a byte of code
@@ -169,7 +222,7 @@ func TestAlteredFacts(t *testing.T) {
 		}
 		altered[before[0].Kind]++
 		failed := false
-		err = c.File("altered", bytes.NewReader(changed), func(r Result) error {
+		err = c.File(filepath.Join(filepath.Dir(facts), "altered"), bytes.NewReader(changed), func(r Result) error {
 			failed = failed || r.Err != nil
 			return nil
 		})
@@ -227,15 +280,41 @@ func TestBadRecords(t *testing.T) {
 		{"A known record with a field of the wrong type is named.", `{"name":"n","kernel":1,"arch":"x86_64","program":[],"image":null,"result":"ok"}`, "facts:1: "},
 		{"A known record with a number that does not fit is named.", `{"insns":[[65536,0,0,0]],"seccomp_errno":0,"socket_errno":0}`, "facts:1: "},
 		{"A program repeated too often is named.", `{"repeat":[6,0,0,0],"count":1000000000,"seccomp_errno":0,"socket_errno":0}`, "facts:1: count"},
+		{"A lost call of two fields is named.", `{"filter":"bench-ret","arch":1,"nr_tested":1,"cached":[],"lost":[[1,2]]}`, "facts:1: a lost call of 2 fields"},
+		{"Too many tested calls are named.", `{"filter":"bench-ret","arch":1,"nr_tested":1000000000,"cached":[],"lost":[]}`, "facts:1: nr_tested"},
 		{"A mutant for an unknown architecture is named.", `{"name":"n","type":"trap","mutant":"m","arch":"vax","program":[[6,0,0,0]],"packet":"00","want":"0x0","measured":{},"evidence":""}`, "facts:1: "},
 	} {
-		err := newChecker(t).File("facts", strings.NewReader(tt.line), func(Result) error {
+		err := newChecker(t).File(filepath.Join(filepath.Dir(facts), "facts"), strings.NewReader(tt.line), func(Result) error {
 			t.Errorf("%s but it was checked", tt.desc)
 			return nil
 		})
 		var bad *Bad
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), tt.reason) {
 			t.Errorf("%s got %v", tt.desc, err)
+		}
+	}
+}
+
+// Records about filters that are not beside them are skipped, with the reason;
+// names that lead elsewhere are none.
+func TestMissingProfiles(t *testing.T) {
+	for _, tt := range []struct{ desc, line string }{
+		{"a verdict", `{"filter":"F","arch":3221225534,"nr":1,"args":[],"ret":0,"action":"KILL_THREAD","data":0,"executed":1,"pc":0}`},
+		{"calls proved to be allowed", `{"filter":"F","arch":3221225534,"nr_tested":512,"cached":[],"lost":[]}`},
+		{"a filter", `{"name":"F","insns":1,"converted_len":5,"max_stacked":3641,"opcodes":{"06":1},"crc32":"00000000"}`},
+	} {
+		for _, r := range checkAll(t, newChecker(t), []byte(strings.Replace(tt.line, "F", "nowhere", 1))) {
+			if !strings.Contains(r.Skip, "profiles/NAME.ddd") {
+				t.Errorf("%s: %+v", tt.desc, r)
+			}
+		}
+		err := newChecker(t).File("facts", strings.NewReader(strings.Replace(tt.line, "F", "../x", 1)), func(r Result) error {
+			t.Errorf("%s: %+v", tt.desc, r)
+			return nil
+		})
+		var bad *Bad
+		if !errors.As(err, &bad) {
+			t.Errorf("%s of a name with a path: %v", tt.desc, err)
 		}
 	}
 }

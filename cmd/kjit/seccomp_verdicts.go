@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kjit-project/kjit/seccompdata"
+	"github.com/kjit-project/kjit/seccompdata/analysis"
+)
+
+type seccompVerdictsCmd struct {
+	Filters []string `arg:"" optional:"" help:"The filters of a task, in the order in which it installs them: program files in any form, -, corpus:NAME, profiles, docker-default, or pid:N."`
+	PID     int      `name:"pid" placeholder:"N" help:"The filters of a process, in place of files."`
+	ABI     []string `name:"abi" placeholder:"NAME" help:"Only calls of these ABIs (default: those of the machine that the filters are for)."`
+	Call    []string `placeholder:"NAME" help:"Only these calls: names with * and ?, numbers, or ranges of numbers such as 100-120."`
+	Action  []string `placeholder:"NAME" help:"Only verdicts with these actions, such as ERRNO or UNKNOWN."`
+	Args    []string `sep:"none" placeholder:"A,B,..." help:"Up to six arguments to try with every call, in place of those that the filters' comparisons suggest (repeatable)."`
+	Rows    string   `enum:"all,different,zero" default:"different" help:"Of the arguments that are tried with a call: all; different, one for each verdict and place of decision; or zero, only 0 (${default})."`
+
+	profileFlags
+}
+
+// Help is the long help text.
+func (c *seccompVerdictsCmd) Help() string {
+	return "Lists what filters say to every system call that has a name, of every ABI of the machine: the action, where it was decided, and how many instructions were executed. Each call is tried with all arguments 0 and with arguments on both sides of every comparison that the filters make; numbers without a name that filters compare with are tried, too. Where there are several filters, the place of the decision is FILTER:INSTRUCTION, the oldest filter being 0."
+}
+
+func (c *seccompVerdictsCmd) Run(ctx context.Context, std streams, global *cli) error {
+	k, err := c.kernel(seccompdata.CurrentKernel)
+	if err != nil {
+		return err
+	}
+	report := verdictReport{cmd: c, kernel: k, w: bufio.NewWriter(std.out), counts: map[seccompdata.Action]int{}}
+	if global.JSON {
+		report.enc = json.NewEncoder(report.w)
+	}
+	if report.abis, err = parseABIs(c.ABI); err != nil {
+		return err
+	}
+	if report.calls, err = parseCalls(c.Call); err != nil {
+		return err
+	}
+	if report.actions, err = parseActions(c.Action); err != nil {
+		return err
+	}
+	tried, err := parseArgs(c.Args)
+	if err != nil {
+		return err
+	}
+	if report.chain, err = loadTask(ctx, c.Filters, c.PID, &c.profileFlags, std); err != nil {
+		return err
+	}
+	if len(report.abis) == 0 {
+		report.abis = abisOn[machineOf(report.chain)]
+	}
+	inputs, err := c.inputs(report.chain, report.abis, k, tried)
+	if err != nil {
+		return err
+	}
+	for i := range inputs {
+		if ctx.Err() != nil {
+			break
+		}
+		report.call(&inputs[i])
+	}
+	report.summary()
+	return cmp.Or(report.w.Flush(), ctx.Err())
+}
+
+// abisOn are the ABIs that processes on a machine may use.
+var abisOn = map[*seccompdata.ABI][]*seccompdata.ABI{
+	seccompdata.X86_64:  {seccompdata.X86_64, seccompdata.I386, seccompdata.X32},
+	seccompdata.ARM:     {seccompdata.ARM},
+	seccompdata.AARCH64: {seccompdata.AARCH64, seccompdata.ARM},
+}
+
+// inputs are the system calls to try: for each ABI by number, and for each
+// number all arguments 0 first.
+func (c *seccompVerdictsCmd) inputs(chain seccompdata.Chain, abis []*seccompdata.ABI, k seccompdata.Kernel, tried [][6]uint64) ([]seccompdata.Data, error) {
+	var all []seccompdata.Data
+	for _, abi := range abis {
+		for _, nr := range abi.Calls(k) {
+			all = append(all, seccompdata.Data{Nr: nr, Arch: abi.Arch})
+			for _, args := range tried {
+				all = append(all, seccompdata.Data{Nr: nr, Arch: abi.Arch, Args: args})
+			}
+		}
+	}
+	if len(tried) == 0 && c.Rows != "zero" {
+		var filters []*seccompdata.Filter
+		for _, f := range chain.Filters() {
+			filters = append(filters, f.Filter)
+		}
+		boundaries, err := analysis.Inputs(filters, analysis.InputOptions{Calls: abis})
+		if err != nil {
+			return nil, badInput(fmt.Errorf("%w: --args tries arguments of your own", err))
+		}
+		for _, d := range boundaries {
+			if abi := seccompdata.ABIOf(d.Arch, d.Nr); slices.Contains(abis, abi) {
+				all = append(all, d)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b seccompdata.Data) int {
+		return cmp.Or(
+			cmp.Compare(abiOrder(abis, a), abiOrder(abis, b)),
+			cmp.Compare(a.Nr, b.Nr),
+			slices.Compare(a.Args[:], b.Args[:]),
+			cmp.Compare(a.IP, b.IP),
+		)
+	})
+	return slices.Compact(all), nil
+}
+
+func abiOrder(abis []*seccompdata.ABI, d seccompdata.Data) int {
+	return slices.Index(abis, seccompdata.ABIOf(d.Arch, d.Nr))
+}
+
+// callFilter is one of --call.
+type callFilter struct {
+	pattern     string // of names; "": a range
+	first, last int64
+}
+
+func parseCalls(texts []string) (filters []callFilter, err error) {
+	for _, text := range texts {
+		first, last, isRange := strings.Cut(text, "-")
+		if text != "" && first == "" {
+			first, last, isRange = text, "", false // a negative number
+		}
+		from, err := strconv.ParseInt(first, 0, 64)
+		if err != nil {
+			if _, err := path.Match(text, ""); err != nil || text == "" {
+				return nil, badInput(fmt.Errorf("--call %q: want a name, which may have * and ?, a number, or a range of numbers", text))
+			}
+			filters = append(filters, callFilter{pattern: text})
+			continue
+		}
+		to := from
+		if isRange {
+			if to, err = strconv.ParseInt(last, 0, 64); err != nil || to < from {
+				return nil, badInput(fmt.Errorf("--call %q: want two numbers, the smaller first", text))
+			}
+		}
+		filters = append(filters, callFilter{first: from, last: to})
+	}
+	return filters, nil
+}
+
+// matches reports whether the filter means a call: by its name, or by its number
+// with or without the bit of its ABI.
+func (f callFilter) matches(abi *seccompdata.ABI, nr uint32) bool {
+	if f.pattern != "" {
+		name, ok := abi.Call(nr)
+		if matched, _ := path.Match(f.pattern, name); ok && matched {
+			return true
+		}
+		return false
+	}
+	for _, n := range []int64{int64(int32(nr)), int64(nr), int64(nr &^ abi.Bit)} {
+		if n >= f.first && n <= f.last {
+			return true
+		}
+	}
+	return false
+}
+
+// actionFilter is what --action asks for.
+type actionFilter struct {
+	known   []seccompdata.Action
+	unknown bool
+}
+
+func parseActions(names []string) (f actionFilter, err error) {
+	for _, name := range names {
+		if strings.EqualFold(name, "unknown") {
+			f.unknown = true
+			continue
+		}
+		a, err := seccompdata.ParseAction(name)
+		if err != nil {
+			return f, badInput(fmt.Errorf("--action: %w, UNKNOWN", err))
+		}
+		f.known = append(f.known, a)
+	}
+	return f, nil
+}
+
+func (f actionFilter) matches(a seccompdata.Action) bool {
+	return len(f.known) == 0 && !f.unknown || slices.Contains(f.known, a) || f.unknown && !a.Known()
+}
+
+// parseArgs reads --args.
+func parseArgs(texts []string) (all [][6]uint64, err error) {
+	for _, text := range texts {
+		var args [6]uint64
+		parts := strings.Split(text, ",")
+		if len(parts) > len(args) {
+			return nil, badInput(fmt.Errorf("--args %s: %d arguments, a system call has %d", text, len(parts), len(args)))
+		}
+		for i, part := range parts {
+			n, err := parseArgument(strings.TrimSpace(part))
+			if err != nil {
+				return nil, badInput(fmt.Errorf("--args %s: %w", text, err))
+			}
+			args[i] = n
+		}
+		all = append(all, args)
+	}
+	return all, nil
+}
+
+// parseArgument reads a 64-bit number; a negative one is sign-extended.
+func parseArgument(text string) (uint64, error) {
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil {
+		return uint64(n), nil
+	}
+	n, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		return 0, errors.New(strconv.Quote(text) + " is no number of up to 64 bits")
+	}
+	return n, nil
+}
+
+// verdictReport prints the table.
+type verdictReport struct {
+	cmd     *seccompVerdictsCmd
+	chain   seccompdata.Chain
+	kernel  seccompdata.Kernel
+	abis    []*seccompdata.ABI
+	calls   []callFilter
+	actions actionFilter
+	w       *bufio.Writer
+	enc     *json.Encoder // nil: text
+	header  bool
+
+	last seccompdata.Data
+	seen map[string]bool // verdicts of the present call
+
+	inputs, rows int
+	counts       map[seccompdata.Action]int
+}
+
+// verdictRow is one input.
+type verdictRow struct {
+	Type     string             `json:"type"` // "verdict"
+	ABI      string             `json:"abi"`
+	Call     string             `json:"call,omitempty"` // "" for a number without a name
+	Input    seccompdata.Data   `json:"input"`
+	Ret      string             `json:"ret"` // hex
+	Action   string             `json:"action"`
+	Data     uint32             `json:"data"`
+	Effect   seccompdata.Effect `json:"effect"`
+	Exempt   bool               `json:"exempt,omitempty"`
+	Filter   int                `json:"filter"` // where it was decided, 0 is the oldest filter; -1: nobody was asked
+	PC       int                `json:"pc"`
+	Executed int                `json:"executed"` // by all filters
+
+	ret uint32
+}
+
+// call tries one input.
+func (r *verdictReport) call(d *seccompdata.Data) {
+	abi := seccompdata.ABIOf(d.Arch, d.Nr)
+	if len(r.calls) > 0 && !slices.ContainsFunc(r.calls, func(f callFilter) bool { return f.matches(abi, d.Nr) }) {
+		return
+	}
+	r.inputs++
+	decision := r.chain.Run(d, r.kernel)
+	action := seccompdata.ActionOf(decision.Ret)
+	row := verdictRow{
+		Type: "verdict", ABI: abi.Name, Input: *d, Ret: fmt.Sprintf("0x%08x", decision.Ret),
+		Action: action.String(), Data: decision.Ret & seccompdata.DataMask, Effect: seccompdata.EffectOf(decision.Ret, r.kernel),
+		Exempt: decision.Exempt, Executed: decision.Executed, ret: decision.Ret,
+	}
+	row.Call, _ = abi.Call(d.Nr)
+	row.Filter, row.PC = decidedAt(decision)
+	if r.seen == nil || d.Nr != r.last.Nr || d.Arch != r.last.Arch {
+		r.seen = map[string]bool{}
+	}
+	verdict := fmt.Sprint(row.Ret, row.Filter, row.PC)
+	repeated := r.seen[verdict]
+	r.seen[verdict], r.last = true, *d
+	if !r.actions.matches(action) || r.cmd.Rows == "different" && len(r.cmd.Args) == 0 && repeated {
+		return
+	}
+	r.counts[action]++
+	r.rows++
+	r.print(abi, row)
+}
+
+// decidedAt is where a decision was made: that all filters allow a call, the
+// newest says first.
+func decidedAt(d seccompdata.Decision) (filter, pc int) {
+	if d.Filter < 0 && len(d.Verdicts) > 0 {
+		newest := len(d.Verdicts) - 1
+		return newest, d.Verdicts[newest].PC
+	}
+	return d.Filter, d.PC
+}
+
+func (r *verdictReport) print(abi *seccompdata.ABI, row verdictRow) {
+	if r.enc != nil {
+		r.enc.Encode(row)
+		return
+	}
+	if !r.header {
+		r.header = true
+		fmt.Fprintf(r.w, "%-7s  %11s  %-24s  %-18s  %7s  %8s  %s\n", "abi", "nr", "call", "verdict", "pc", "executed", "arguments")
+	}
+	where := fmt.Sprint(row.PC)
+	switch {
+	case row.Exempt:
+		where = "exempt"
+	case r.chain.Len() > 1:
+		where = fmt.Sprintf("%d:%d", row.Filter, row.PC)
+	}
+	line := fmt.Sprintf("%-7s  %11d  %-24s  %-18s  %7s  %8d  %s", row.ABI, int32(row.Input.Nr&^abi.Bit), row.Call,
+		seccompdata.FormatRet(row.ret), where, row.Executed, argumentsText(&row.Input))
+	fmt.Fprintln(r.w, strings.TrimRight(line, " "))
+}
+
+// argumentsText is what of an input is not 0.
+func argumentsText(d *seccompdata.Data) string {
+	var parts []string
+	for i, arg := range d.Args {
+		if arg != 0 {
+			parts = append(parts, fmt.Sprintf("args[%d]=%#x", i, arg))
+		}
+	}
+	if d.IP != 0 {
+		parts = append(parts, fmt.Sprintf("ip=%#x", d.IP))
+	}
+	return strings.Join(parts, " ")
+}
+
+// verdictSummary ends the table.
+type verdictSummary struct {
+	Type   string         `json:"type"` // "summary"
+	Inputs int            `json:"inputs"`
+	Rows   int            `json:"rows"`
+	Counts map[string]int `json:"actions"` // of the rows
+}
+
+func (r *verdictReport) summary() {
+	sum := verdictSummary{"summary", r.inputs, r.rows, map[string]int{}}
+	var parts []string
+	for a, n := range r.counts {
+		sum.Counts[a.String()] += n
+	}
+	for _, name := range slices.Sorted(maps.Keys(sum.Counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", sum.Counts[name], name))
+	}
+	if r.enc != nil {
+		r.enc.Encode(sum)
+		return
+	}
+	fmt.Fprintf(r.w, "%s tried, %s: %s\n", plural(r.inputs, "input"), plural(r.rows, "row"), cmp.Or(strings.Join(parts, ", "), "none"))
+}
