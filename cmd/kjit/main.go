@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,9 +29,11 @@ type cli struct {
 	Check   checkCmd   `cmd:"" help:"Check programs as a kernel does before it accepts them."`
 	Verify  verifyCmd  `cmd:"" help:"Check recorded facts (golden images, mutants, text forms)."`
 	Capture captureCmd `cmd:"" help:"Compile a program in the running Linux kernel and bring back its image."`
+	Seccomp seccompCmd `cmd:"" help:"Everything about seccomp filters."`
 	Doctor  doctorCmd  `cmd:"" help:"Check the installation and the emulator engine."`
+	Bench   benchCmd   `cmd:"" help:"Count and measure: published tables beside ours."`
 
-	JSON    bool             `name:"json" help:"Print one JSON object per line instead of text."`
+	JSON    bool             `name:"json" help:"Print one JSON object per line instead of text; an error that ends the command too, as {\"type\": \"error\", ...}."`
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
@@ -61,11 +64,10 @@ func run(args []string, std streams) (code int) {
 				code = int(exit)
 				return
 			}
-			fmt.Fprintf(std.err, "kjit: internal error: %v\nkjit: this is a defect in kjit; please report it with the command and its input (KJIT_TRACE=1 shows where)\n", p)
+			code = fail(environment(fmt.Errorf("internal error: %v\nthis is a defect in kjit; please report it with the command and its input (KJIT_TRACE=1 shows where)", p)), std, wantsJSON(args))
 			if os.Getenv("KJIT_TRACE") != "" {
 				std.err.Write(debug.Stack())
 			}
-			code = exitEnvironment
 		}
 	}()
 
@@ -97,6 +99,7 @@ func run(args []string, std streams) (code int) {
 		err = parsed.Run(&c)
 	} else {
 		err = badInput(fmt.Errorf("%w (kjit --help lists the commands and flags)", err))
+		c.JSON = c.JSON || wantsJSON(args)
 	}
 	if out.err != nil {
 		err = environment(fmt.Errorf("cannot write the output: %w", out.err))
@@ -105,16 +108,9 @@ func run(args []string, std streams) (code int) {
 		return exitOK
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(std.err, "kjit: interrupted")
-		return exitInterrupted
+		err = &codedError{errors.New("interrupted"), exitInterrupted, false}
 	}
-	if text := err.Error(); text != "" {
-		// Several errors come joined by newlines.
-		for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-			fmt.Fprintf(std.err, "kjit: %s\n", line)
-		}
-	}
-	return exitCode(err)
+	return fail(err, std, c.JSON)
 }
 
 // kongExit carries the exit code of --help and --version out of the parser.

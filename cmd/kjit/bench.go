@@ -1,0 +1,7 @@
+package main
+
+// benchCmd is everything that counts or measures; each command is in a file of
+// its own, bench_NAME.go.
+type benchCmd struct {
+	Paper benchPaperCmd `cmd:"" help:"Print the published tables of BPF JITs and seccomp beside counts from the emulator."`
+}

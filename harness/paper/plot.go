@@ -1,0 +1,68 @@
+package paper
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/kjit-project/kjit/harness/chart"
+)
+
+// WriteSVG draws the columns that the table's plot names, each scaled to its
+// own largest value: the shapes can be compared, the units cannot.
+func (t *Table) WriteSVG(w io.Writer) error {
+	b := chart.Bars{Title: t.Title, Desc: t.Source + ". Each column is scaled to its largest value."}
+	largest := make([]float64, len(t.Columns))
+	for _, c := range t.Plot.Columns {
+		b.Series = append(b.Series, t.Columns[c].String())
+		for _, row := range t.Rows {
+			if v := row.Cells[c]; v.Known() {
+				largest[c] = math.Max(largest[c], float64(v))
+			}
+		}
+	}
+	for _, row := range t.Rows {
+		g := chart.Group{Label: row.Label}
+		for _, c := range t.Plot.Columns {
+			v := row.Cells[c]
+			value := chart.Value{Known: v.Known()}
+			if v.Known() {
+				value.Text = v.Format(t.Columns[c].Decimals) + " " + t.Columns[c].Unit
+				if largest[c] > 0 {
+					value.Share = math.Max(0, float64(v)/largest[c])
+				}
+			}
+			g.Values = append(g.Values, value)
+		}
+		b.Groups = append(b.Groups, g)
+	}
+	return b.WriteSVG(w)
+}
+
+// Origin says where the column's numbers come from.
+func (c Column) Origin() string {
+	if c.Published {
+		return "published"
+	}
+	return "counted"
+}
+
+// String is the column in words: "no JIT, slow (published, ns)".
+func (c Column) String() string { return fmt.Sprintf("%s (%s, %s)", c.Name, c.Origin(), c.Unit) }
+
+// Format writes the value with so many decimals, "-" where there is none.
+func (v Value) Format(decimals int) string {
+	if !v.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%.*f", decimals, float64(v))
+}
+
+// MarshalJSON writes a number, or null.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if !v.Known() {
+		return []byte("null"), nil
+	}
+	// Differences of published decimals are not exact in binary.
+	return fmt.Appendf(nil, "%g", math.Round(float64(v)*1e6)/1e6), nil
+}
