@@ -72,9 +72,6 @@ type plan struct {
 	// engine's TLB of 256 to themselves.
 	guard int
 
-	// forgets: the driver makes the processor forget pages one by one.
-	forgets bool
-
 	filling []byte // surrounds code, so that running off it is noticed
 	halt    []byte // what stops the processor
 	// behind is how far the program counter is behind a breakpoint.

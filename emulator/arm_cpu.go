@@ -108,7 +108,7 @@ func (c *armModel) newPlan() plan {
 				armStateTTBR:     armRegister(2),
 				armStateDACR:     armRegister(3),
 			},
-			Trace: []int{unicorn.ARM_REG_R4, unicorn.ARM_REG_R5}, Stack: unicorn.ARM_REG_SP, Reach: 16 * 4, // a push of all registers
+			Stack: unicorn.ARM_REG_SP, Reach: 16 * 4, // a push of all registers
 		},
 		control: []int{armStateSCTLR, armStateTTBR, armStateDACR},
 

@@ -36,9 +36,7 @@ const (
 	armTabSize    = 60
 )
 
-// assembleARMDriver makes the driver for base. It leaves ctlStale to the host:
-// for the engine, whose pages are of 1 KiB, a small page is a large one, and to
-// forget one is to forget them all.
+// assembleARMDriver makes the driver for base.
 func assembleARMDriver(base uint32, p armDriverPlan) (*driver, error) {
 	var a arm.Asm
 	for range armTabSize / 4 {

@@ -19,6 +19,7 @@ func (a *armGuest) later(semantics kernelabi.Semantics, cpu uint32) {
 	}
 	a.divide("jit_udiv32", arm.R2)
 	a.divide("jit_mod32", arm.R0)
+	a.nlattr()
 
 	a.begin("bpf_get_raw_cpu_id")
 	a.Push(arm.Regs(arm.LR))

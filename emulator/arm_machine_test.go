@@ -132,7 +132,7 @@ func TestARMCodeIsNeverStale(t *testing.T) {
 	onARM(t, func(t *testing.T, p *kernelabi.Profile) {
 		m := newMachine(t, p)
 		bases := []uint64{p.Base, p.Base, p.Base, p.Base + 0xc8c, p.Base + 5*pageSize, 0xbf069c8c, 0x10000}
-		for i := range uint32(3 * arenaFrames / 2) {
+		for i := range uint32(3000) {
 			size := []int{0, 0, 0, 100, pageSize - 4, pageSize, 3*pageSize + 8}[r.IntN(7)] &^ 3
 			image := armAsm(func(a *arm.Asm) { // over a body that does not run to the end
 				a.B(arm.AL, int32(size)-4)
@@ -349,16 +349,35 @@ func TestARMTrace(t *testing.T) {
 		if err := m.Load(&kernelabi.Image{Code: image, Base: p.Base}); err != nil {
 			t.Fatal(err)
 		}
-		steps, _, err := m.Trace(kernelabi.NewSkb(nil))
+		steps, _, err := m.Trace(kernelabi.NewSkb(nil), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Step{
+		type seen struct {
+			Offset int
+			A, X   uint32
+		}
+		want := []seen{
 			{0, 0xdead4444, 0xdead5555}, {4, 0xdead4444, 0xdead5555}, {8, 1, 0xdead5555},
 			{12, 1, 2}, {16, 0xdead4444, 0xdead5555},
 		}
-		if diff := cmp.Diff(want, steps); diff != "" {
+		var got []seen
+		for _, s := range steps {
+			got = append(got, seen{s.Offset, s.A, s.X})
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+		// What was pushed is on top of the stack.
+		if diff := cmp.Diff([]uint32{0xdead4444, 0xdead5555}, steps[1].Stack[:2]); diff != "" {
+			t.Errorf("stack (-want +got):\n%s", diff)
+		}
+		names := RegisterNames(p.Arch)
+		if r4 := slices.Index(names, "r4"); steps[3].Registers[r4] != 1 {
+			t.Errorf("r4 is %#x", steps[3].Registers[r4])
+		}
+		if sp := slices.Index(names, "sp"); steps[0].Registers[sp]-steps[1].Registers[sp] != 8 {
+			t.Errorf("sp is %#x, then %#x", steps[0].Registers[sp], steps[1].Registers[sp])
 		}
 	})
 }

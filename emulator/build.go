@@ -56,7 +56,7 @@ next:
 // build makes everything but the image.
 func (m *Machine) build() error {
 	var err error
-	if m.mem, err = newMemory(tableFrames + arenaFrames + 2560); err != nil {
+	if m.mem, err = newMemory(tableFrames + arenaFrames + Edges/pageSize + 2560); err != nil {
 		return err
 	}
 	if m.tables, err = m.arch.newTables(m.mem, tableFrames); err != nil {
@@ -65,6 +65,7 @@ func (m *Machine) build() error {
 	if m.arena, err = m.mem.take(arenaFrames); err != nil {
 		return err
 	}
+	fillCode(m.mem.bytes(m.arena, arenaFrames*pageSize), 0, m.plan.filling)
 	if m.va, err = findBase(m.profile, m.plan.bases); err != nil {
 		return err
 	}
@@ -74,13 +75,16 @@ func (m *Machine) build() error {
 	if err := m.buildText(); err != nil {
 		return err
 	}
+	if err := m.buildCoverage(); err != nil {
+		return err
+	}
 	if err := m.startEngine(); err != nil {
 		return err
 	}
 	if err := m.arch.calibrate(m); err != nil {
 		return err
 	}
-	m.unload()
+	m.image = nil
 	return nil
 }
 
@@ -204,9 +208,7 @@ func (m *Machine) startEngine() error {
 	config := m.plan.engine
 	config.RAM, config.BufferBytes, config.Inputs = m.mem.ram, m.opts.buffer, windowSlots
 	if m.opts.trace {
-		config.TraceSteps = maxSteps
-	} else {
-		config.Trace = nil
+		m.traceInto(&config)
 	}
 	if m.opts.accesses {
 		config.CheckAccesses = true
@@ -221,6 +223,12 @@ func (m *Machine) startEngine() error {
 		return err
 	}
 	m.engine = e
+	if err := m.cover(); err != nil {
+		return err
+	}
+	if err := m.countRuns(); err != nil {
+		return err
+	}
 	if err := m.arch.boot(m, e); err != nil {
 		return fmt.Errorf("emulator engine: %w", err)
 	}
@@ -244,7 +252,7 @@ func (m *Machine) startEngine() error {
 		return fmt.Errorf("emulator engine: save the registers: %w", err)
 	}
 	if m.image != nil {
-		if err := e.SetRegion(0, m.imagePage.va, m.imagePage.size, maxImage+3*pageSize); err != nil {
+		if err := e.SetRegion(0, m.imagePage.va, m.imagePage.size, arenaFrames*pageSize); err != nil {
 			return err
 		}
 	}
@@ -276,6 +284,7 @@ func (m *Machine) restartEngine() error {
 	m.watch.mu.Lock()
 	defer m.watch.mu.Unlock()
 	m.watch.engine = nil
+	m.edgesBefore += m.engine.NewEdges()
 	m.engine.Close()
 	m.engine = nil
 	if err := m.startEngine(); err != nil {

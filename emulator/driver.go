@@ -6,7 +6,6 @@ package emulator
 //
 //	control page:  0 cursor   address of the descriptor of the input that runs
 //	               8 entry    address of the image
-//	              16 stale    pages from here on to [24] were mapped anew
 //	              32 cpu      ARM: the processor number
 //	              64 ...      descriptors; behind the last one with skb 0
 //	descriptor:    0 skb, 8 value returned, 12 promises broken
@@ -22,8 +21,6 @@ package emulator
 const (
 	ctlCursor      = 0
 	ctlEntry       = 8
-	ctlStale       = 16
-	ctlStaleEnd    = 24
 	ctlCPU         = 32 // ARM: the processor number, unless it is in struct thread_info
 	ctlDescriptors = 64
 

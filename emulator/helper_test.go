@@ -276,7 +276,7 @@ func testLaterHelpers(t *testing.T, r *rand.Rand, p *kernelabi.Profile) {
 		"bpf_skb_load_helper_32_no_cache": 0xffffffff81701200,
 		"bpf_user_rnd_u32":                0xffffffff81701300,
 		"bpf_skb_get_pay_offset":          0xffffffff81701400,
-		"bpf_skb_get_nlattr":              0xffffffff81701500,
+		"bpf_unheard_of":                  0xffffffff81701500,
 		"bpf_skb_load_helper_8":           0xffffffff81700000, "bpf_skb_load_helper_16": 0xffffffff81700100,
 		"bpf_skb_load_helper_32": 0xffffffff81700200, "bpf_get_raw_cpu_id": 0xffffffff81700300,
 		"srso_alias_return_thunk": 0xffffffff81700400, "__x86_return_thunk": 0xffffffff81700400,
@@ -339,7 +339,7 @@ func testLaterHelpers(t *testing.T, r *rand.Rand, p *kernelabi.Profile) {
 			t.Errorf("%s: %+v (%v), want %#x", symbol, got, got.Fault, want)
 		}
 	}
-	if missing := m.Missing(); !slices.Equal(missing, []string{"bpf_skb_get_nlattr"}) {
+	if missing := m.Missing(); !slices.Equal(missing, []string{"bpf_unheard_of"}) {
 		t.Errorf("missing routines: %q", missing)
 	}
 }

@@ -6,7 +6,6 @@
 package emulator
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,9 +18,9 @@ import (
 )
 
 const (
-	tableFrames = 256  // for page tables
-	arenaFrames = 2048 // for images
+	tableFrames = 256 // for page tables
 	maxImage    = 1 << 20
+	arenaFrames = maxImage/pageSize + 3 // for the image and what surrounds it
 )
 
 // options are the tunables of a machine.
@@ -33,6 +32,8 @@ type options struct {
 	trace    bool
 	accesses bool
 	tailroom int
+
+	coverage, attribution bool
 }
 
 // Option changes how a machine is made.
@@ -89,9 +90,13 @@ type Machine struct {
 	end     int    // index of the descriptor that ends the window
 
 	arena     uint64 // physical address of the frames for images
-	arenaNext int    // frames of it in use
 	image     *kernelabi.Image
-	imagePage region // the image's pages
+	imagePage region // the image's pages; from the first frame of arena on
+	imageCode span   // where in them its code is, and the only code that is no filling
+
+	edges       []byte // the map of WithCoverage
+	edgesBefore uint64 // what earlier engines have found
+	runs        runs
 
 	busy  atomic.Bool
 	watch watchdog
@@ -129,6 +134,10 @@ func New(p *kernelabi.Profile, opts ...Option) (*Machine, error) {
 
 // Profile returns what the machine was made for.
 func (m *Machine) Profile() *kernelabi.Profile { return m.profile }
+
+// Translated returns how many blocks of code the machine has translated so far,
+// which takes most of the time of a program that is run on few inputs.
+func (m *Machine) Translated() uint64 { return m.engine.Translated() }
 
 // enter claims the machine for a method.
 func (m *Machine) enter() error {
@@ -212,6 +221,10 @@ func (m *Machine) Load(img *kernelabi.Image) error {
 	return m.load(img)
 }
 
+// load replaces the code in the image's frames. Nothing else changes if the new
+// image takes the same pages, and page tables and the engine's TLB need not be
+// touched. After it, all around the code is filling again and there are no
+// translations of what was there before.
 func (m *Machine) load(img *kernelabi.Image) error {
 	if img == nil || len(img.Code) == 0 {
 		return errors.New("the image is empty")
@@ -226,63 +239,58 @@ func (m *Machine) load(img *kernelabi.Image) error {
 	if err != nil {
 		return err
 	}
-	pages := int(r.size / pageSize)
-	if m.arenaNext+pages > arenaFrames {
-		// Translations are kept by frame: before a frame is used again, all
-		// have to go.
-		if err := m.engine.FlushBlocks(); err != nil {
-			return fmt.Errorf("drop translations: %w", err)
+	code := span{img.Base - r.va, img.Base - r.va + uint64(len(img.Code))}
+	old, oldCode := m.imagePage, m.imageCode
+	before := old.size
+	stale := code // where in the new region translations are of no use any more
+	switch {
+	case old.size == 0:
+	case old.va != r.va:
+		if err := m.unmap(old); err != nil {
+			return err
 		}
-		m.arenaNext = 0
+		old.size = 0
+	default:
+		stale = span{min(code.lo, oldCode.lo), min(max(code.hi, oldCode.hi), r.size)}
+		if old.size > r.size {
+			if err := m.unmap(region{va: r.end(), size: old.size - r.size}); err != nil {
+				return err
+			}
+		}
 	}
-	r.pa = m.arena + uint64(m.arenaNext)*pageSize
-	m.arenaNext += pages
 
-	mem := m.mem.bytes(r.pa, r.size)
-	start := img.Base - r.va
-	end := start + uint64(len(img.Code))
-	fillCode(mem[:start], 0, m.plan.filling)
-	copy(mem[start:end], img.Code)
-	fillCode(mem[end:], int(end), m.plan.filling)
+	mem := m.mem.bytes(m.arena, arenaFrames*pageSize)
+	fillCode(mem[oldCode.lo:oldCode.hi], int(oldCode.lo), m.plan.filling)
+	copy(mem[code.lo:code.hi], img.Code)
+	m.image, m.imagePage, m.imageCode = nil, r, code
 
-	if m.image != nil {
-		m.tables.remove(&m.imagePage)
-		m.image = nil
-	}
-	if err := m.tables.apply(&r); err != nil {
-		if err := m.rebuildTables(&r); err != nil {
+	if r.size != old.size {
+		if err := m.tables.apply(&m.imagePage); err != nil {
+			if err := m.rebuildTables(&m.imagePage); err != nil {
+				return err
+			}
+		}
+		if err := m.engine.SetRegion(0, r.va, r.size, arenaFrames*pageSize); err != nil {
 			return err
 		}
 	}
-	if err := m.invalidate(r.va, r.end()); err != nil {
-		return err
+	if err := m.engine.Forget(r.va+stale.lo, r.va+stale.hi); err != nil {
+		return fmt.Errorf("drop translations: %w", err)
 	}
-	if err := m.engine.SetRegion(0, r.va, r.size, maxImage+3*pageSize); err != nil {
-		return err
-	}
-	m.image, m.imagePage = img, r
+	m.forgetRuns(max(r.size, before))
 	put64(m.control[ctlEntry:], img.Base)
-	return nil
+	m.image = img
+	return m.setRules()
 }
 
-// invalidate makes the processor forget what it knows of the pages from lo to
-// hi and of the image before: in the driver, which may be much cheaper than to
-// flush the TLB, if they are the same pages.
-func (m *Machine) invalidate(lo, hi uint64) error {
-	old := m.imagePage
-	if m.plan.forgets && old.size != 0 && old.va == lo {
-		// If the driver did not get to the pages of the time before, those were
-		// at most pages of this range.
-		hi = max(hi, old.end())
-		if end := binary.LittleEndian.Uint64(m.control[ctlStaleEnd:]); binary.LittleEndian.Uint64(m.control[ctlStale:]) < end {
-			hi = max(hi, end)
-		}
-		put64(m.control[ctlStale:], lo)
-		put64(m.control[ctlStaleEnd:], hi)
-		return nil
+// unmap takes pages away from an image.
+func (m *Machine) unmap(r region) error {
+	// Translations are kept by frame, and can be dropped only while the pages
+	// are mapped: pages that come later have the same frames.
+	if err := m.engine.Forget(r.va, r.end()); err != nil {
+		return fmt.Errorf("drop translations: %w", err)
 	}
-	put64(m.control[ctlStale:], 0)
-	put64(m.control[ctlStaleEnd:], 0)
+	m.tables.remove(&r)
 	if err := m.engine.FlushTLB(); err != nil {
 		return fmt.Errorf("flush the TLB: %w", err)
 	}
@@ -302,7 +310,7 @@ func (m *Machine) imageRegion(base, size uint64) (region, error) {
 	if lo < 1<<16 {
 		return region{}, fmt.Errorf("image base %#x: the first 64 KiB are never mapped, so that null pointers fault", base)
 	}
-	r := region{name: "the image", va: lo, size: hi - lo, prot: executable}
+	r := region{name: "the image", va: lo, size: hi - lo, pa: m.arena, prot: executable}
 	if r.va == m.imagePage.va && r.size <= m.imagePage.size {
 		return r, nil // there was one before
 	}
@@ -338,6 +346,7 @@ type watchdog struct {
 	timer   *time.Timer
 	engine  *uc.Engine
 	running bool
+	armed   bool // the timer is set
 	seen    uint64
 }
 
@@ -346,8 +355,12 @@ func (w *watchdog) start(e *uc.Engine) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.engine, w.running = e, true
-	w.seen = w.windows.Add(1)
+	now := w.windows.Add(1)
 	w.expired.Store(false)
+	if w.armed {
+		return // it will see that this is another window
+	}
+	w.armed, w.seen = true, now
 	if w.timer == nil {
 		w.timer = time.AfterFunc(w.limit, w.bark)
 		return
@@ -368,6 +381,7 @@ func (w *watchdog) bark() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.running || w.engine == nil {
+		w.armed = false
 		return
 	}
 	if now := w.windows.Load(); now != w.seen {
@@ -380,12 +394,12 @@ func (w *watchdog) bark() {
 	w.timer.Reset(10 * time.Millisecond)
 }
 
-// stop disarms it.
+// stop disarms it. The timer, which would cost more than many a run if it were
+// set and stopped for each, goes on and finds nothing to do.
 func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running = false
-	w.timer.Stop()
 }
 
 func (w *watchdog) close() {

@@ -174,7 +174,7 @@ func TestCodeIsNeverStale(t *testing.T) {
 	m := newMachine(t, p)
 	bases := []uint64{p.Base, p.Base, p.Base, p.Base + 0xc8f, p.Base + 5*pageSize, 0xffffffffa0069c8f, 0x7ffff0000000}
 	// More images than there are frames for.
-	for i := range uint32(3 * arenaFrames / 2) {
+	for i := range uint32(3000) {
 		size := []int{0, 0, 0, 100, pageSize - 1, pageSize, 3*pageSize + 7}[r.IntN(7)]
 		image := code(func(b *x86.Buf) { // over a body that does not run to the end
 			b.JmpNear(int32(size))

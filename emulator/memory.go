@@ -71,6 +71,9 @@ const (
 	unmapped   prot = 1 << 7 // has a name, and every access faults
 )
 
+// span is a range of offsets, without its end.
+type span struct{ lo, hi uint64 }
+
 func (r *region) end() uint64 { return r.va + r.size }
 
 // contains reports whether addr is in the region.

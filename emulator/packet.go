@@ -70,6 +70,8 @@ type slot struct {
 	mem    []byte // private words, sk_buff, net_device
 	frags  uint64 // address of the fragment table
 	fragsM []byte
+
+	geometry geometry // of the packet before
 }
 
 // A slot's memory is the private words of the guest's routines, struct sk_buff
@@ -213,16 +215,24 @@ func (p *packets) part(n, slot, part int) (va uint64, mem []byte) {
 	return e.place(n)
 }
 
+// geometry is where a packet's parts are.
+type geometry struct {
+	head                     uint64
+	size, headlen, headroom  int
+	macHeader, networkHeader int
+}
+
 // write puts a packet that passed Check, and that fits, into slot i.
 func (p *packets) write(i int, s *kernelabi.Skb) {
 	slot, f := &p.slots[i], p.fields
 	head, mem := p.part(s.Headroom+s.Headlen+p.tailroom, i, 0)
-	clear(mem[:s.Headroom])
+	if s.Headroom > 0 {
+		clear(mem[:s.Headroom])
+	}
 	copy(mem[s.Headroom:], s.Packet[:s.Headlen])
-	clear(mem[s.Headroom+s.Headlen:])
-	data := head + uint64(s.Headroom)
-	tail := data + uint64(s.Headlen)
-
+	if p.tailroom > 0 {
+		clear(mem[s.Headroom+s.Headlen:])
+	}
 	rest := s.Packet[s.Headlen:]
 	for n, size := range s.Frags {
 		va, mem := p.part(size, i, n+1)
@@ -233,26 +243,13 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	}
 
 	m := slotMem{unsafe.Pointer(unsafe.SliceData(slot.mem))}
-	m.put64(hdrSize+hdrFrags, slot.frags)
-	m.put64(hdrSize+hdrLen, uint64(len(s.Packet)))
-	m.put64(hdrSize+hdrData, data)
-	m.put64(hdrSize+hdrTail, tail)
-	m.put64(hdrSize+hdrHead, head)
-	m.put64(hdrSize+hdrMac, data+uint64(s.MacHeader))
-	m.put64(hdrSize+hdrNetwork, data+uint64(s.NetworkHeader))
-
-	// Fields that the layout does not have are written too, to the waste word.
-	m.put32(f.skbLen, uint32(len(s.Packet)))
-	m.put32(f.dataLen, uint32(len(s.Packet)-s.Headlen))
-	m.putAddress(f.data, data, f.pointer)
-	m.putAddress(f.head, head, f.pointer)
-	// Kernels of 64 bits have offsets from head here, those of 32 bits addresses.
-	origin := 0
-	if f.pointer == 4 {
-		origin = int(head)
+	// One packet after another in a slot is often of the same size.
+	g := geometry{head, len(s.Packet), s.Headlen, s.Headroom, s.MacHeader, s.NetworkHeader}
+	if g != slot.geometry {
+		slot.geometry = g
+		p.writeGeometry(m, slot)
 	}
-	m.put32(f.tail, uint32(origin+s.Headroom+s.Headlen))
-	m.put32(f.end, uint32(origin+s.Headroom+s.Headlen))
+	// Fields that the layout does not have are written too, to the waste word.
 	m.put16(f.protocol, s.Protocol<<8|s.Protocol>>8)
 	m.put8(f.pktType, poisonByte&^7|s.PktType&7)
 	m.put32(f.mark, s.Mark)
@@ -269,14 +266,6 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 		}
 		m.put8(f.vlanPresent, bits)
 	}
-	mac, network := s.Headroom+s.MacHeader, s.Headroom+s.NetworkHeader
-	if f.wideHeaders {
-		m.put32(f.mac, uint32(origin+mac))
-		m.put32(f.network, uint32(origin+network))
-	} else {
-		m.put16(f.mac, uint16(mac))
-		m.put16(f.network, uint16(network))
-	}
 	dev := slot.dev
 	if s.NoDevice {
 		dev = 0
@@ -287,6 +276,47 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	if p.payOffset {
 		put32(slot.fragsM[fragPayOffset:], s.PayOffset())
 		put32(slot.fragsM[fragRandom:], s.Random)
+	}
+}
+
+// writeGeometry writes what depends on where the packet is.
+func (p *packets) writeGeometry(m slotMem, slot *slot) {
+	g, f := &slot.geometry, p.fields
+	data := g.head + uint64(g.headroom)
+	tail := data + uint64(g.headlen)
+	m.put64(hdrSize+hdrFrags, slot.frags)
+	m.put64(hdrSize+hdrLen, uint64(g.size))
+	m.put64(hdrSize+hdrData, data)
+	m.put64(hdrSize+hdrTail, tail)
+	m.put64(hdrSize+hdrHead, g.head)
+	m.put64(hdrSize+hdrMac, data+uint64(g.macHeader))
+	m.put64(hdrSize+hdrNetwork, data+uint64(g.networkHeader))
+
+	m.put32(f.skbLen, uint32(g.size))
+	m.put32(f.dataLen, uint32(g.size-g.headlen))
+	m.putAddress(f.data, data, f.pointer)
+	m.putAddress(f.head, g.head, f.pointer)
+	// Kernels of 64 bits have offsets from head here, those of 32 bits addresses.
+	origin := 0
+	if f.pointer == 4 {
+		origin = int(g.head)
+	}
+	m.put32(f.tail, uint32(origin+g.headroom+g.headlen))
+	m.put32(f.end, uint32(origin+g.headroom+g.headlen))
+	mac, network := g.headroom+g.macHeader, g.headroom+g.networkHeader
+	if f.wideHeaders {
+		m.put32(f.mac, uint32(origin+mac))
+		m.put32(f.network, uint32(origin+network))
+	} else {
+		m.put16(f.mac, uint16(mac))
+		m.put16(f.network, uint16(network))
+	}
+}
+
+// forget makes every packet be written anew: code may have changed memory.
+func (p *packets) forget() {
+	for i := range p.slots {
+		p.slots[i].geometry = geometry{}
 	}
 }
 

@@ -21,8 +21,9 @@ type Result struct {
 	StackUnaligned bool
 
 	// Inexact: part of Insns could not be counted, which happens when the
-	// budget or the watchdog ends an input, and with code that runs into the
-	// middle of its own instructions under changed processor flags.
+	// watchdog ends an input, or an error of the engine; when code overwrites
+	// the harness's data; and with code that runs into the middle of its own
+	// instructions under changed processor flags.
 	Inexact bool
 
 	// Insns is the number of instructions executed, those of helper routines

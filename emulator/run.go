@@ -180,6 +180,7 @@ func (m *Machine) settle() error {
 	if m.clean() {
 		return nil
 	}
+	m.packets.forget()
 	return m.engine.FlushTLB()
 }
 
@@ -219,9 +220,8 @@ func (m *Machine) collect(first, end int, results []Result) {
 // repair puts the driver's data back, which code that went wild may have
 // changed.
 func (m *Machine) repair() {
+	m.packets.forget()
 	put64(m.control[ctlEntry:], m.image.Base)
-	put64(m.control[ctlStale:], 0)
-	put64(m.control[ctlStaleEnd:], 0)
 	for i := range windowSlots + 1 {
 		put64(m.control[ctlDescriptors+i*descSize+descSkb:], m.packets.input(i))
 		put32(m.control[ctlDescriptors+i*descSize+descBroken:], 0)
@@ -232,8 +232,10 @@ func (m *Machine) repair() {
 // correct subtracts from a faulting input's count what its last block had left
 // to do: blocks are counted as a whole when they are entered.
 func (m *Machine) correct(r *Result) {
-	switch r.Fault.Kind {
-	case Timeout, LostControl:
+	// A block that the budget did not allow was not begun, and what came to the
+	// driver or halted has executed all of the block before. Where it was stopped
+	// otherwise is not known so well.
+	if f := r.Fault; m.opts.trace || f.Kind == Timeout && m.engine.Reason() != uc.StoppedByBudget || f.Kind == LostControl && m.engine.Err() != nil {
 		r.Inexact = true
 		return
 	}
@@ -248,6 +250,7 @@ func (m *Machine) correct(r *Result) {
 		return
 	}
 	r.Insns -= uint64(left)
+	m.cutRun(addr, uint64(size), rip, uint64(left))
 }
 
 // remaining counts the instructions of a block from rip on.
@@ -365,12 +368,4 @@ func (m *Machine) symbol(addr uint64) string {
 		}
 	}
 	return name
-}
-
-// unload forgets the image.
-func (m *Machine) unload() {
-	if m.image != nil {
-		m.tables.remove(&m.imagePage)
-		m.image, m.imagePage = nil, region{}
-	}
 }

@@ -62,14 +62,14 @@ var x86Plan = plan{
 	engine: uc.Config{
 		Arch: unicorn.ARCH_X86, Mode: unicorn.MODE_64,
 		Model: unicorn.CPU_X86_SKYLAKE_CLIENT, // the first with SMEP and SMAP
-		State: x86State, Trace: []int{unicorn.X86_REG_EAX, unicorn.X86_REG_EBX}, Stack: unicorn.X86_REG_RSP, Reach: 8,
+		State: x86State, Stack: unicorn.X86_REG_RSP, Reach: 8,
 	},
 	control: []int{x86CR0, x86CR3, x86CR4},
 
 	// Within 2 GiB of the kernel's text.
 	bases: []uint64{0xffffffffe8000000, 0xffffffffd8000000, 0xffffffffc8000000, 0xffffffff88000000, 0xffffc90000000000},
 	valid: canonical, kind: "canonical", align: 1, longest: 32, pointer: 8,
-	stack: 7, stackPages: 4, caller: 11, guard: 1, forgets: true,
+	stack: 7, stackPages: 4, caller: 11, guard: 1,
 	filling: []byte{fillByte}, halt: []byte(x86.Hlt), behind: 1,
 }
 

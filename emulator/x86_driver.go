@@ -25,18 +25,6 @@ func assembleDriver(base, control, stack, program uint64) (*driver, error) {
 	}
 	first, leave, pause := a.NewLabel(), a.NewLabel(), a.NewLabel()
 
-	begin := a.Here()
-	// Pages of a new image: this leaves the rest of the TLB alone, which the
-	// host cannot do.
-	abs(control+ctlStale, func(m x86.RM) { a.Load(x86.W64, x86.CX, m) })
-	again := a.Here()
-	abs(control+ctlStaleEnd, func(m x86.RM) { a.AluLoad(x86.Cmp, x86.W64, x86.CX, m) })
-	a.Jcc(x86.CondAE, first)
-	a.Bare(invlpgCX)
-	a.AluImm(x86.Add, x86.W64, x86.R(x86.CX), pageSize)
-	abs(control+ctlStale, func(m x86.RM) { a.Mov(x86.W64, m, x86.CX) })
-	a.Jmp(again)
-
 	// enter calls the image, whose address is in r11, for the packet in rdi.
 	// Of the registers that it may change all but these two, rsi and rcx are
 	// poison.
@@ -119,7 +107,7 @@ func assembleDriver(base, control, stack, program uint64) (*driver, error) {
 	note(x86.SI)
 	a.Mov(x86.W32, x86.At(x86.AX, descBroken-descSize), x86.R8)
 	a.Test(x86.W64, x86.R(x86.DI), x86.DI)
-	a.Jcc(x86.CondNE, begin)
+	a.Jcc(x86.CondNE, first)
 	halt := a.Here()
 	a.Bare(x86.Hlt)
 	halted := a.Here()
@@ -129,10 +117,9 @@ func assembleDriver(base, control, stack, program uint64) (*driver, error) {
 		return nil, err
 	}
 	at := func(l x86.Label) uint64 { return base + uint64(a.Offset(l)) }
-	return &driver{code: code, begin: at(begin), first: at(first), leave: at(leave), pause: at(pause), halt: at(halt), halted: at(halted)}, nil
+	return &driver{code: code, begin: at(first), first: at(first), leave: at(leave), pause: at(pause), halt: at(halt), halted: at(halted)}, nil
 }
 
 const (
-	lodsq    x86.Bare = "\x48\xad"     // rax = [rsi]; rsi moves on, or back if the direction flag is set
-	invlpgCX x86.Bare = "\x0f\x01\x39" // forget the page of [rcx]
+	lodsq x86.Bare = "\x48\xad" // rax = [rsi]; rsi moves on, or back if the direction flag is set
 )

@@ -78,6 +78,7 @@ func assembleRoutines(base, cpu uint64, reachFrags bool) (*routines, error) {
 	a.Bare(x86.Ret)
 	a.carried(laterRandomSymbol, fragRandom)
 	a.carried(laterPayOffsetSymbol, fragPayOffset)
+	a.nlattr()
 	a.begin("return_thunk")
 	a.Bare(x86.Ret)
 	a.begin("clear_bhb_loop")

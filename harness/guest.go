@@ -27,7 +27,7 @@ func (g *guest) run(profile *kernelabi.Profile, img *kernelabi.Image, inputs []k
 		return out, err
 	}
 	for i := range g.results {
-		out = append(out, outcomeOf(&g.results[i]))
+		out = append(out, OutcomeOf(&g.results[i]))
 	}
 	return out, nil
 }
@@ -71,3 +71,6 @@ func (g *guest) close() error {
 	g.machine = nil
 	return m.Close()
 }
+
+// machineOptions are those that the machine was made with.
+func (g *guest) machineOptions() []emulator.Option { return g.options }

@@ -14,15 +14,20 @@ import (
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
-// imageRecords are some records of each of five kernels.
-const imageRecords = "../kernelabi/testdata/kernel-image-records.jsonl"
+// imageRecords are some records of each of five kernels, and two of netlink
+// attributes that kjit capture made on Linux 6.18.
+var imageRecords = []string{"../kernelabi/testdata/kernel-image-records.jsonl", "testdata/nlattr-images.jsonl"}
 
 // Every recorded image is a runner that agrees with the interpreter, but for
 // shifts that ARM does its own way.
 func TestImagesOfRecords(t *testing.T) {
-	data, err := os.ReadFile(imageRecords)
-	if err != nil {
-		t.Fatal(err)
+	var data []byte
+	for _, name := range imageRecords {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, text...)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
@@ -139,7 +144,7 @@ func TestImageNeedsRoutine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = p.WithSymbols(map[string]uint64{"bpf_skb_get_nlattr": p.Base + 0x10005, "bpf_skb_get_nlattr_nest": p.Base + 0x20005})
+	p = p.WithSymbols(map[string]uint64{"bpf_unheard_of": p.Base + 0x10005, "bpf_unheard_of_too": p.Base + 0x20005})
 	code, _ := hex.DecodeString("e800000100c3")
 	r, err := NewImage("image", &kernelabi.Image{Code: code, Base: p.Base, Profile: p})
 	if err != nil {
@@ -147,7 +152,7 @@ func TestImageNeedsRoutine(t *testing.T) {
 	}
 	defer r.Close()
 	var typed *MissingError
-	if err := r.Prepare(); !errors.As(err, &typed) || err.Error() != "the image calls bpf_skb_get_nlattr, which the emulator does not have" {
+	if err := r.Prepare(); !errors.As(err, &typed) || err.Error() != "the image calls bpf_unheard_of, which the emulator does not have" {
 		t.Errorf("got %v", err)
 	}
 }

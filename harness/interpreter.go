@@ -30,12 +30,17 @@ func (r *Interpreter) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.In
 	}
 	for _, in := range inputs {
 		res := m.Run(in.Under(r.profile.Semantics))
-		out = append(out, Outcome{
-			Kind: Value, Value: res.Value, Executed: uint64(res.Executed),
-			PC: res.PC, ShiftPC: res.ShiftPC,
-		})
+		out = append(out, ReferenceOutcome(res))
 	}
 	return out, nil
+}
+
+// ReferenceOutcome is the reference's result as an outcome.
+func ReferenceOutcome(res bpf.Result) Outcome {
+	return Outcome{
+		Kind: Value, Value: res.Value, Executed: uint64(res.Executed),
+		PC: res.PC, ShiftPC: res.ShiftPC,
+	}
 }
 
 // rejected is the outcome of a program that the checker refuses.

@@ -106,8 +106,8 @@ func Declined(err error, inputs []kernelabi.Input, out []Outcome) ([]Outcome, er
 	return everyInput(out, inputs, o), nil
 }
 
-// outcomeOf is an emulator's result as an outcome.
-func outcomeOf(res *emulator.Result) Outcome {
+// OutcomeOf is an emulator's result as an outcome.
+func OutcomeOf(res *emulator.Result) Outcome {
 	o := Outcome{
 		Kind: Value, Value: res.Value, Executed: res.Insns, Inexact: res.Inexact,
 		Broken: res.Broken, StackUnaligned: res.StackUnaligned, PC: -1, ShiftPC: -1,

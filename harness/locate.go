@@ -2,62 +2,12 @@ package harness
 
 import (
 	"fmt"
-	"io"
+	"slices"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/emulator"
-	"github.com/kjit-project/kjit/harness/listing"
 	"github.com/kjit-project/kjit/kernelabi"
 )
-
-// Place is where machine code and interpreter part: the first BPF instruction
-// whose code does something else.
-type Place struct {
-	Program bpf.Program
-	Image   *kernelabi.Image
-	PC      int    // the BPF instruction, -1 for the prologue
-	Offset  int    // native instruction to mark, -1 for none
-	How     string // "A is 0 where the interpreter has 66051"
-}
-
-// Print writes the place with the program's and the machine's instructions.
-func (p *Place) Print(w io.Writer) {
-	if p.Image.Unfilled {
-		fmt.Fprintf(w, "  the kernel used an image that it had allocated and never written: %s\n", p.How)
-		return
-	}
-	where := "in the prologue"
-	if p.PC >= 0 {
-		where = fmt.Sprintf("at instruction %d", p.PC)
-	}
-	if len(p.Image.PCMap) == 0 {
-		p.printBare(w)
-		return
-	}
-	fmt.Fprintf(w, "  %s: %s\n", where, p.How)
-	listing.SideBySide(w, p.Program, p.Image, func(pc, offset int) bool {
-		if p.PC < 0 {
-			return offset < p.Image.PCMap[0]
-		}
-		return pc == p.PC
-	}, func(off int) bool { return off == p.Offset })
-}
-
-// around is how many bytes of code in front of a place and behind it are shown
-// of images that nobody knows the instructions of.
-const around = 40
-
-// printBare writes the place in an imported image, whose code belongs to no
-// instruction in particular.
-func (p *Place) printBare(w io.Writer) {
-	fmt.Fprintf(w, "  the image of %s: %s\n", p.Image.Origin, p.How)
-	if p.Offset < 0 {
-		return
-	}
-	listing.SideBySide(w, p.Program, p.Image, func(_, offset int) bool {
-		return offset >= p.Offset-around && offset <= p.Offset+around
-	}, func(off int) bool { return off == p.Offset })
-}
 
 // KindOf returns the kind of program that an input is for.
 func KindOf(input kernelabi.Input) bpf.Kind {
@@ -67,18 +17,40 @@ func KindOf(input kernelabi.Input) bpf.Kind {
 	return bpf.Socket
 }
 
-// traceBudget is how many blocks the rerun may execute: more than any program
-// without loops needs, and soon over where code loops.
-const traceBudget = 1 << 17
+// The blocks that a rerun may execute: first what nearly all programs without
+// loops need, so that code that loops is soon over with, then more than any.
+var traceBudgets = []uint64{1 << 12, 1 << 17}
+
+// maxTracers bounds the tracing machines of a Locator; each takes some 50 MiB at
+// most.
+const maxTracers = 8
+
+// Locator finds the places of divergences. It keeps a machine that traces for
+// each of the runners it was asked about last, so it belongs to one goroutine;
+// Close frees them. The zero value is ready to use.
+type Locator struct{ tracers []tracer }
+
+type tracer struct {
+	runner Runner
+	guest  *guest
+}
+
+// Locate is [Locator.Locate] of a Locator that is used once.
+func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
+	var l Locator
+	defer l.Close()
+	return l.Locate(r, prog, input)
+}
 
 // Locate runs prog on one input, on which r diverges, once more step by step
 // beside the interpreter. Runners without machine code have no place.
-func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
+func (l *Locator) Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
 	imager, ok := r.(Imager)
 	if !ok {
 		return nil, fmt.Errorf("%s runs no machine code", r.Name())
 	}
-	img, err := imager.Image(prog, KindOf(input))
+	kind := KindOf(input)
+	img, err := imager.Image(prog, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -86,21 +58,55 @@ func Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, err := emulator.New(r.Profile().WithBase(img.Base), emulator.WithTrace(), emulator.WithBudget(traceBudget))
-	if err != nil {
+	tracer := l.tracer(r)
+	if err := tracer.load(r.Profile(), img); err != nil {
 		return nil, err
 	}
-	defer machine.Close()
-	if err := machine.Load(img); err != nil {
-		return nil, err
+	place := &Place{Program: slices.Clone(prog), Kind: kind, Image: img}
+	for _, budget := range traceBudgets {
+		steps, result, err := tracer.machine.Trace(input, budget)
+		if err != nil {
+			return nil, err
+		}
+		place.PC, place.Offset = -1, -1
+		if place.walk(reference, steps) {
+			break
+		}
+		place.end(steps, &result)
+		if result.Fault == nil || result.Fault.Kind != emulator.Timeout {
+			break
+		}
 	}
-	steps, result, err := machine.Trace(input)
-	if err != nil {
-		return nil, err
-	}
-	place := &Place{Program: prog, Image: img, PC: -1, Offset: -1}
-	place.find(reference, steps, result)
 	return place, nil
+}
+
+// tracer returns the tracing machine for the images of r.
+func (l *Locator) tracer(r Runner) *guest {
+	for _, t := range l.tracers {
+		if t.runner == r {
+			return t.guest
+		}
+	}
+	if len(l.tracers) == maxTracers {
+		l.tracers[0].guest.close()
+		l.tracers = slices.Delete(l.tracers, 0, 1)
+	}
+	options := []emulator.Option{emulator.WithBudget(traceBudgets[len(traceBudgets)-1])}
+	if r, ok := r.(interface{ machineOptions() []emulator.Option }); ok {
+		options = append(slices.Clone(r.machineOptions()), options...)
+	}
+	g := &guest{options: append(options, emulator.WithTrace())}
+	l.tracers = append(l.tracers, tracer{r, g})
+	return g
+}
+
+// Close frees the machines.
+func (l *Locator) Close() error {
+	for _, t := range l.tracers {
+		t.guest.close()
+	}
+	l.tracers = nil
+	return nil
 }
 
 // traceReference returns the interpreter's states before each instruction.
@@ -114,10 +120,11 @@ func traceReference(p *kernelabi.Profile, prog bpf.Program, input kernelabi.Inpu
 	return states, nil
 }
 
-// find walks both traces. They can be compared where machine code begins a new
-// BPF instruction; instructions without code have no such point. A register
-// counts only while the rest of the way reads it: what nobody reads may differ.
-func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulator.Result) {
+// walk goes through both traces until they part, and reports whether they do.
+// They can be compared where machine code begins a new BPF instruction;
+// instructions without code have no such point. Registers and cells count only
+// while the rest of the way reads them: what nobody reads may differ.
+func (p *Place) walk(reference []bpf.State, steps []emulator.Step) bool {
 	starts := map[int]int{} // native offset -> BPF instruction
 	pcmap := p.Image.PCMap  // empty for an image that was never written
 	for pc := 0; pc+1 < len(pcmap); pc++ {
@@ -125,35 +132,42 @@ func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulat
 			starts[pcmap[pc]] = pc
 		}
 	}
-	live := p.live(reference)
+	read := needs(p.Program, reference)
 	at := 0 // next reference state
-	for _, step := range steps {
-		pc, ok := starts[step.Offset]
+	for i := range steps {
+		pc, ok := starts[steps[i].Offset]
 		if !ok {
 			continue
 		}
 		for at < len(reference) && pcmap[reference[at].PC] == pcmap[reference[at].PC+1] {
 			at++
 		}
+		p.Got, p.Want = nativeState(p.Image, &steps[i]), nil
 		if at == len(reference) {
-			p.How = fmt.Sprintf("the code goes on to instruction %d, the interpreter has returned", pc)
-			return
+			p.What, p.How = Next, fmt.Sprintf("the code goes on to instruction %d, the interpreter has returned", pc)
+			return true
 		}
 		want := &reference[at]
-		switch {
-		case pc != want.PC:
-			p.How = fmt.Sprintf("the code goes on to instruction %d, the interpreter to %d", pc, want.PC)
-			return
-		case p.Image.OtherRegisters:
-		case live[at]&bpf.RegA != 0 && step.A != want.A:
-			p.How = fmt.Sprintf("after it A is %#x, the interpreter has %#x", step.A, want.A)
-			return
-		case live[at]&bpf.RegX != 0 && step.X != want.X:
-			p.How = fmt.Sprintf("after it X is %#x, the interpreter has %#x", step.X, want.X)
-			return
+		p.Want, p.Needs = want, read[at]
+		if pc != want.PC {
+			p.What, p.How = Next, fmt.Sprintf("the code goes on to instruction %d, the interpreter to %d", pc, want.PC)
+			return true
+		}
+		if what, got, right, differ := p.Got.differs(want, read[at]); differ {
+			p.What, p.How = what, fmt.Sprintf("after it %s is %#x, the interpreter has %#x", what, got, right)
+			return true
 		}
 		p.PC = pc
 		at++
+	}
+	return false
+}
+
+// end describes a divergence that shows only in how the run ended.
+func (p *Place) end(steps []emulator.Step, result *emulator.Result) {
+	p.Want = nil
+	if len(steps) > 0 {
+		p.Got = nativeState(p.Image, &steps[len(steps)-1])
 	}
 	switch f := result.Fault; {
 	case f != nil:
@@ -161,23 +175,34 @@ func (p *Place) find(reference []bpf.State, steps []emulator.Step, result emulat
 		if p.Offset < 0 && len(steps) > 0 {
 			p.Offset = steps[len(steps)-1].Offset
 		}
-		p.How = f.Error()
+		p.What, p.How = End, f.Error()
 	case result.Broken != 0:
-		p.How = "returns with " + result.Broken.String()
+		p.What, p.How = End, "returns with "+result.Broken.String()
 	default:
-		p.How = fmt.Sprintf("returns %d", result.Value)
+		p.What, p.How = End, fmt.Sprintf("returns %d", result.Value)
 	}
 }
 
-// live returns, for each state, the registers that the way from there on reads
-// before it writes them.
-func (p *Place) live(reference []bpf.State) []bpf.Registers {
-	live := make([]bpf.Registers, len(reference))
-	var after bpf.Registers
+// Needs is what the rest of a run reads before it writes it.
+type Needs struct {
+	Registers bpf.Registers
+	Cells     uint16 // bit k: M[k]
+}
+
+// needs returns what is read from each state on.
+func needs(prog bpf.Program, reference []bpf.State) []Needs {
+	all := make([]Needs, len(reference))
+	var n Needs
 	for i := len(reference) - 1; i >= 0; i-- {
-		ins := p.Program[reference[i].PC]
-		after = after&^ins.Writes() | ins.Reads()
-		live[i] = after
+		ins := prog[reference[i].PC]
+		n.Registers = n.Registers&^ins.Writes() | ins.Reads()
+		switch ins.Code {
+		case bpf.LdMem, bpf.LdxMem:
+			n.Cells |= 1 << ins.K
+		case bpf.St, bpf.Stx:
+			n.Cells &^= 1 << ins.K
+		}
+		all[i] = n
 	}
-	return live
+	return all
 }

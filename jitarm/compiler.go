@@ -57,7 +57,7 @@ func (c *Compiler) finish() *kernelabi.Image {
 		c.pcmap = append(c.pcmap, c.body+off)
 	}
 	image := c.Image(c.Buf, 2)
-	image.PCMap = c.pcmap
+	image.PCMap, image.Cells = c.pcmap, &cells
 	return image
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
 	"github.com/kjit-project/kjit/internal/jit"
+	"github.com/kjit-project/kjit/kernelabi"
 )
 
 func ldImm(c *Compiler, in bpf.Instruction) { c.mov(a, in.K) }
@@ -12,6 +13,9 @@ func ldxImm(c *Compiler, in bpf.Instruction) {
 	c.need(seenX)
 	c.mov(x, in.K)
 }
+
+// cells is where cell puts M[].
+var cells = kernelabi.Cells{Register: "sp", Stride: 4}
 
 // A cellRule says where M[k] is.
 type cellRule func(k uint32) arm.Mem

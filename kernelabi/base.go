@@ -37,6 +37,8 @@ func (e *NoBaseError) Error() string { return "the base address cannot be found:
 // may be nil. printed is the address that a kernel logged, 0 if unknown: its low
 // 6 bits are those of the base.
 //
+// What it jumps to has to be a return thunk.
+//
 // It returns *AmbiguousBaseError when several addresses fit, *NoBaseError when
 // none does, and *CodeError for bytes that are no code.
 func SolveBase(img *Image, prog bpf.Program, kind bpf.Kind, symbols *SymbolTable, printed uint64) (uint64, error) {
@@ -50,6 +52,11 @@ func SolveBase(img *Image, prog bpf.Program, kind bpf.Kind, symbols *SymbolTable
 	calls := slices.DeleteFunc(slices.Clone(refs), func(r Reference) bool { return !r.Call })
 	if len(refs) == 0 {
 		return 0, &NoBaseError{NoCalls: true, Reason: "the code calls nothing, so that it runs anywhere"}
+	}
+	for _, ref := range refs {
+		if !ref.Call && !strings.HasPrefix(ref.Text, "jmp ") {
+			return 0, &NoBaseError{Reason: fmt.Sprintf("image+%#x is a conditional jump out of the image (%s): no JIT makes one", ref.Offset, ref.Text)}
+		}
 	}
 	names := callees
 	if img.Profile.Emitter != "" { // a classic JIT calls assembled routines
@@ -82,7 +89,7 @@ func SolveBase(img *Image, prog bpf.Program, kind bpf.Kind, symbols *SymbolTable
 			}
 		}
 		for _, ref := range refs {
-			if !ref.Call && symbols.Name(base+ref.Target) == "" {
+			if !ref.Call && !isReturnThunk(symbols.Name(base+ref.Target)) {
 				return false
 			}
 		}

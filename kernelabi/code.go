@@ -11,13 +11,19 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// CodeError is a place in an image where there is no instruction.
+// CodeError is a place in an image that is not decoded, because there is no
+// instruction or one that the decoder does not know, or that has no place in a
+// compiled filter.
 type CodeError struct {
 	Offset int
 	Reason string
 }
 
 func (e *CodeError) Error() string { return fmt.Sprintf("image+%#x: %s", e.Offset, e.Reason) }
+
+// notDecoded is all that can be said: the decoders know what compilers use, not
+// every instruction that there is.
+const notDecoded = "this is no code for that processor, or an instruction that kjit does not know"
 
 // Reference is what an image says about an address outside itself: where its
 // code calls or jumps to.
@@ -110,7 +116,7 @@ func eachX86(code []byte, each func(off int, ins x86asm.Inst)) error {
 		ins, err := decodeX86(code[off:])
 		if err != nil {
 			end := min(off+8, len(code))
-			reason := fmt.Sprintf("no x86_64 instruction begins with % x", code[off:end])
+			reason := fmt.Sprintf("% x is not decoded: %s", code[off:end], notDecoded)
 			if err == x86asm.ErrTruncated {
 				reason = fmt.Sprintf("the image ends inside an instruction (% x)", code[off:end])
 			}
@@ -263,7 +269,7 @@ func referencesARM(i *Image) ([]Reference, error) {
 	for n, w := range words[:codeEndARM(words)] {
 		ins, err := armasm.Decode(i.Code[4*n:], armasm.ModeARM)
 		if err != nil {
-			return nil, &CodeError{4 * n, fmt.Sprintf("%#08x is no ARM instruction", w)}
+			return nil, &CodeError{4 * n, fmt.Sprintf("%#08x is not decoded: %s", w, notDecoded)}
 		}
 		ref := Reference{Offset: 4 * n, Text: ins.String()}
 		switch {

@@ -54,9 +54,9 @@ func TestCodeErrors(t *testing.T) {
 		desc, profile, code, want string
 		offset                    int
 	}{
-		{"Bytes that are no instruction are shown.", "linux-6.1-x86_64", "90 06 c3", "no x86_64 instruction begins with 06 c3", 1},
+		{"Bytes that are no instruction are shown.", "linux-6.1-x86_64", "90 06 c3", "06 c3 is not decoded: this is no code for that processor, or an instruction that kjit does not know", 1},
 		{"An image cut in an instruction.", "linux-6.1-x86_64", "90 e8 00 00", "the image ends inside an instruction", 1},
-		{"A word that is no instruction.", "linux-6.1-armv7", "00 00 a0 e1 ff ff ff ff", "0xffffffff is no ARM instruction", 4},
+		{"A word that is no instruction.", "linux-6.1-armv7", "00 00 a0 e1 ff ff ff ff", "0xffffffff is not decoded: ", 4},
 		{"An image cut in a word.", "linux-6.1-armv7", "00 00 a0 e1 00", "the image ends inside an instruction", 4},
 	} {
 		_, err := image(t, tt.profile, tt.code, 0x1000).References()

@@ -27,13 +27,28 @@ type Image struct {
 	// belongs to no instruction: PCMap[0] is its end.
 	PCMap []int
 
+	// Rules[i] stands for the rule by which BPF instruction i was compiled and
+	// the form that the code took: equal numbers, equal forms. nil if unknown;
+	// emitters leave it to those who want it.
+	Rules []uint32
+
 	// OtherRegisters: A and X are not where the JITs of the architecture keep
 	// them (eax and ebx; r4 and r5), so that they cannot be looked at.
 	OtherRegisters bool
 
+	// Cells is where the code keeps M[]; nil if unknown.
+	Cells *Cells
+
 	// Notes are remarks of the emitter that kernels print and then ignore
 	// ("size mismatch").
 	Notes []string
+}
+
+// Cells says where code keeps M[] whenever an instruction of the program
+// starts: M[k] is the 32-bit word at Register + Offset + Stride*k.
+type Cells struct {
+	Register       string // "rbp", "sp"
+	Offset, Stride int    // in bytes
 }
 
 // End returns the address behind the last byte.

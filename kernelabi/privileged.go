@@ -26,28 +26,41 @@ var privilegedX86 = map[x86asm.Op]bool{
 // that has no place in a compiled filter, because it changes the state of the
 // processor behind the kernel's back: with it, code could switch off the very
 // protections by which it is judged. Of ARM code such instructions are not even
-// decoded. It looks as far as the code can be decoded.
+// decoded. It looks as far as the code can be decoded, from its beginning on and
+// from where it jumps to, which may be inside another instruction.
 func (i *Image) Privileged() error {
 	if i.Profile == nil || i.Profile.Arch != X86_64 {
 		return nil
 	}
-	var found *CodeError
-	eachX86(i.Code, func(off int, ins x86asm.Inst) {
-		if found != nil {
-			return
-		}
-		privileged := privilegedX86[ins.Op]
-		for _, arg := range ins.Args {
-			if reg, ok := arg.(x86asm.Reg); ok && (reg >= x86asm.CR0 && reg <= x86asm.CR15 || reg >= x86asm.DR0 && reg <= x86asm.DR15) {
-				privileged = true
+	seen := make([]bool, len(i.Code))
+	for from := []int{0}; len(from) > 0; {
+		at := from[len(from)-1]
+		from = from[:len(from)-1]
+		for at < len(i.Code) && !seen[at] {
+			seen[at] = true
+			ins, err := decodeX86(i.Code[at:])
+			if err != nil {
+				break
+			}
+			if isPrivileged(ins) {
+				return &CodeError{at, strings.ToLower(ins.String()) + ": a compiled filter has no business with the processor's state"}
+			}
+			at += ins.Len
+			if rel, ok := ins.Args[0].(x86asm.Rel); ok {
+				if to := int64(at) + int64(rel); to >= 0 && to < int64(len(i.Code)) && !seen[to] {
+					from = append(from, int(to))
+				}
 			}
 		}
-		if privileged {
-			found = &CodeError{off, strings.ToLower(ins.String()) + ": a compiled filter has no business with the processor's state"}
-		}
-	})
-	if found != nil {
-		return found
 	}
 	return nil
+}
+
+func isPrivileged(ins x86asm.Inst) bool {
+	for _, arg := range ins.Args {
+		if reg, ok := arg.(x86asm.Reg); ok && (reg >= x86asm.CR0 && reg <= x86asm.CR15 || reg >= x86asm.DR0 && reg <= x86asm.DR15) {
+			return true
+		}
+	}
+	return privilegedX86[ins.Op]
 }

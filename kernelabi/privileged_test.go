@@ -21,6 +21,9 @@ func TestPrivileged(t *testing.T) {
 		{"wrmsr is found.", "0f30c3", "image+0x0: wrmsr"},
 		{"wbinvd is found.", "0f09c3", "image+0x0: wbinvd"},
 		{"Port output is found.", "eec3", "image+0x0: out"},
+		{"wrmsr in the middle of another instruction is found where a jump leads to it.", "eb01b80f3090c3", "image+0x3: wrmsr"},
+		{"So it is behind a conditional jump back.", "b80f3090c385c074f8c3", "image+0x1: wrmsr"},
+		{"Bytes of a constant that nothing leads to are none.", "b80f3090c3c3", ""},
 		{"popf, which can switch interrupts, is found.", "9dc3", "image+0x0: popf"},
 	} {
 		code, err := hex.DecodeString(tt.code)

@@ -9,12 +9,17 @@ import (
 
 // JITRecord is a golden image: what a kernel's own JIT made of a program. Files
 // hold one a line.
+//
+// The same form has what another JIT made that is nobody's golden: then
+// ProfileName is set, and Kernel names the JIT. Its bytes are right if they do
+// what the program says.
 type JITRecord struct {
-	Name    string      `json:"name"`
-	Kernel  string      `json:"kernel"` // "linux-3.10.99", or "published"
-	Arch    Arch        `json:"arch"`
-	Kind    bpf.Kind    `json:"kind"`
-	Program bpf.Program `json:"program"`
+	Name        string      `json:"name"`
+	Kernel      string      `json:"kernel"`            // "linux-3.10.99", or "published", or "exec:NAME"
+	ProfileName string      `json:"profile,omitempty"` // of an external JIT: the kernel that it emits for
+	Arch        Arch        `json:"arch"`
+	Kind        bpf.Kind    `json:"kind"`
+	Program     bpf.Program `json:"program"`
 
 	Base       *HexUint           `json:"base"`    // nil where the bytes do not depend on it
 	Symbols    map[string]HexUint `json:"symbols"` // what the image may refer to
@@ -52,6 +57,10 @@ func NewJITRecord(name string, prog bpf.Program, kind bpf.Kind, p *Profile, img 
 	}
 	return rec
 }
+
+// External makes r the record of a JIT that is not the kernel's: the image is
+// compared with no other.
+func (r *JITRecord) External(jit string) { r.Kernel, r.ProfileName = jit, r.Kernel }
 
 // JITResult is what became of a program that a kernel was given.
 type JITResult string

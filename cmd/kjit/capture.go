@@ -13,6 +13,7 @@ import (
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/livekernel"
 	"github.com/kjit-project/kjit/harness/verify"
 )
@@ -39,12 +40,20 @@ func (c *captureCmd) Help() string {
 }
 
 func (c *captureCmd) Run(ctx context.Context, std streams, global *cli) error {
+	out, err := openOutput(c.Output, std.out)
+	if err != nil {
+		return err
+	}
 	requests, err := c.requests(ctx, std)
 	if err != nil {
 		return err
 	}
 	if c.Programs {
-		return printFilters(std.out, requests, global.JSON)
+		var text bytes.Buffer
+		if err := printFilters(&text, requests, global.JSON); err != nil {
+			return err
+		}
+		return out.write(text.Bytes())
 	}
 	if len(requests) == 0 {
 		return nil
@@ -97,16 +106,11 @@ func (c *captureCmd) Run(ctx context.Context, std streams, global *cli) error {
 		}
 		fmt.Fprintf(std.err, "kjit: %s: %s: %s, %s\n", rec.Kernel, req.Name, plural(len(req.Program), "instruction"), what)
 	}
-	if c.Output != "" {
-		err = os.WriteFile(c.Output, records.Bytes(), 0o666)
-	} else {
-		_, err = std.out.Write(records.Bytes())
-	}
-	switch {
-	case err != nil:
+	if err := out.write(records.Bytes()); err != nil {
 		return environment(err)
-	case len(failed) > 0:
-		return &codedError{errors.Join(failed...), exitDiverged}
+	}
+	if len(failed) > 0 {
+		return told(errors.Join(failed...), exitDiverged)
 	}
 	return nil
 }
@@ -146,7 +150,7 @@ func (c *captureCmd) requests(ctx context.Context, std streams) ([]captureReques
 	}
 	var requests []captureRequest
 	for _, f := range filters {
-		inputs, err := livekernel.DefaultInputs(f.Program, f.Kind)
+		inputs, err := harness.DefaultInputs(f.Program, f.Kind)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +184,7 @@ func (c *captureCmd) request(ctx context.Context, std streams) ([]captureRequest
 	}
 	if len(inputs.Inputs) == 0 {
 		kind = asked
-		if inputs.Inputs, err = livekernel.DefaultInputs(prog.Program, kind); err != nil {
+		if inputs.Inputs, err = harness.DefaultInputs(prog.Program, kind); err != nil {
 			return nil, err
 		}
 	}

@@ -24,15 +24,19 @@ const (
 type codedError struct {
 	error
 	code int
+	told bool // standard output says it already, with --json
 }
 
 func (e *codedError) Unwrap() error { return e.error }
 
-func badInput(err error) error    { return &codedError{err, exitBadInput} }
-func environment(err error) error { return &codedError{err, exitEnvironment} }
+func badInput(err error) error    { return &codedError{err, exitBadInput, false} }
+func environment(err error) error { return &codedError{err, exitEnvironment, false} }
+
+// told is for an error that the record on standard output says as well.
+func told(err error, code int) error { return &codedError{err, code, true} }
 
 // errDiverged ends a command whose output has already told the story.
-var errDiverged error = &codedError{errors.New(""), exitDiverged}
+var errDiverged = told(errors.New(""), exitDiverged)
 
 // exitCode finds the code for an error that reached the top. Errors that name
 // a place in the user's input are bad input wherever they came from.

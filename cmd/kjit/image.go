@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -19,11 +20,12 @@ import (
 
 // imageFlags name an image of a real kernel and what its file does not say.
 type imageFlags struct {
-	Image   string `placeholder:"FILE" help:"Image that a real kernel made of the program, to run beside: a kernel log (bpf_jit_enable=2), bpftool's JSON, a record, hex or raw bytes."`
+	Image   string `placeholder:"FILE" help:"Image that a real kernel made of the program, to run beside: a kernel log (bpf_jit_enable=2), what bpftool prog dump jited writes (into a file, as JSON, or as text with opcodes), a record, hex or raw bytes."`
 	Pick    string `placeholder:"NAME|N" help:"Which image of the file: a record or function by name, or the N-th (default: of a log the last, else the only one, or the one made of the program)."`
 	Profile string `placeholder:"NAME" help:"Kernel that the image is for (default: what a record says), or that JITs exec:COMMAND emit for (default: what they say, or linux-3.10-x86_64)."`
 	Symbols string `placeholder:"FILE|LIST" help:"Addresses of the kernel's functions: /proc/kallsyms, System.map, or NAME=ADDRESS,... (default: the record's, or the profile's)."`
-	BTF     string `name:"btf" placeholder:"FILE" help:"BTF of the image's kernel, for its struct layouts: /sys/kernel/btf/vmlinux, or a vmlinux with debug information (default: the profile's layout, or what the image shows)."`
+	BTF     string `name:"btf" xor:"layout" placeholder:"FILE" help:"BTF of the image's kernel, for its struct layouts: /sys/kernel/btf/vmlinux, or a vmlinux with debug information (default: the profile's layout, or what the image shows)."`
+	Layout  string `xor:"layout" placeholder:"FILE|LIST" help:"Struct layouts of the image's kernel in place of the profile's: JSON of offsets, {\"sk_buff.len\": 112, ...}, or of such an object for each kernel, or BTF; or FIELD=OFFSET,... to change single fields."`
 	Base    string `placeholder:"ADDRESS" help:"Address of the image (hex; default: as the file says, or found from the calls)."`
 }
 
@@ -45,7 +47,7 @@ type openedImages struct {
 // not be given either, unless it is that of a plugin.
 func (f *imageFlags) open(stdin io.Reader, plugin bool) (*openedImages, error) {
 	if f.Image == "" {
-		for flag, value := range map[string]string{"--pick": f.Pick, "--profile": f.Profile, "--symbols": f.Symbols, "--btf": f.BTF, "--base": f.Base} {
+		for flag, value := range map[string]string{"--pick": f.Pick, "--profile": f.Profile, "--symbols": f.Symbols, "--btf": f.BTF, "--layout": f.Layout, "--base": f.Base} {
 			if value != "" && !(plugin && flag == "--profile") {
 				return nil, badInput(fmt.Errorf("%s is about an image: give one with --image", flag))
 			}
@@ -68,9 +70,13 @@ func (f *imageFlags) open(stdin io.Reader, plugin bool) (*openedImages, error) {
 	return &openedImages{f, entries, err}, nil
 }
 
-// record returns the record whose program is to be run, for "image:NAME".
+// record returns the record whose program is to be run, for "image:NAME" or, with
+// name "", for none.
 func (o *openedImages) record(name string) (*kernelabi.KernelImageRecord, error) {
-	if o == nil {
+	switch {
+	case o == nil && name == "":
+		return nil, badInput(errors.New("no program: name a file, - for standard input, corpus:NAME, or a filter expression; or a record with --image"))
+	case o == nil:
 		return nil, badInput(fmt.Errorf("%s takes the program from a record: give its file with --image", imagePrefix))
 	}
 	if o.flags.Pick == "" {
@@ -101,7 +107,7 @@ func (o *openedImages) pick(which string, prog bpf.Program) (*imagefile.Entry, e
 			if prog == nil || e.Record == nil || slices.Equal(e.Record.Program, prog) {
 				fits = append(fits, e)
 			}
-		case e.Name == which, err == nil && number == i+1:
+		case e.Name == which, err == nil && number == e.Number:
 			fits = append(fits, e)
 		}
 	}
@@ -109,18 +115,23 @@ func (o *openedImages) pick(which string, prog bpf.Program) (*imagefile.Entry, e
 	case len(fits) == 1, len(fits) > 0 && fits[0].Form == imagefile.Log:
 		return fits[len(fits)-1], nil
 	case len(fits) == 0 && which != "":
-		return nil, badInput(fmt.Errorf("%s: no image %q among %s: %s", o.flags.Image, which, plural(len(o.entries), "image"), o.names()))
+		err := fmt.Errorf("%s: no image %q among %s: %s", o.flags.Image, which, plural(len(o.entries), "image"), o.names())
+		return nil, badInput(errors.Join(err, o.faults))
 	case len(fits) == 0:
 		return nil, badInput(fmt.Errorf("%s: none of %s was made of this program: --pick takes one all the same: %s", o.flags.Image, plural(len(o.entries), "record"), o.names()))
 	}
-	return nil, badInput(fmt.Errorf("%s has %s: choose one with --pick: %s", o.flags.Image, plural(len(fits), "image"), o.names()))
+	hint := ""
+	if fits[0].Record != nil {
+		hint = " (kjit verify checks them all)"
+	}
+	return nil, badInput(fmt.Errorf("%s has %s: choose one with --pick: %s%s", o.flags.Image, plural(len(fits), "image"), o.names(), hint))
 }
 
 // names lists the first images.
 func (o *openedImages) names() string {
 	var names []string
 	for i := range o.entries[:min(len(o.entries), 6)] {
-		name := strconv.Itoa(i + 1)
+		name := strconv.Itoa(o.entries[i].Number)
 		if n := o.entries[i].Name; n != "" {
 			name += " " + n
 		}
@@ -154,14 +165,8 @@ func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, 
 	if placing.Symbols, err = loadSymbols(o.flags.Symbols); err != nil {
 		return nil, err
 	}
-	if f := o.flags.BTF; f != "" {
-		data, err := readWhole(f, maxImageFile)
-		if err != nil {
-			return nil, err
-		}
-		if placing.Layout, err = btflayout.Read(f, data); err != nil {
-			return nil, badInput(fmt.Errorf("--btf: %w", err))
-		}
+	if err := o.flags.layout(e, &placing); err != nil {
+		return nil, err
 	}
 	img, err := e.Image(placing)
 	if err != nil {
@@ -181,6 +186,52 @@ func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, 
 	return runner, nil
 }
 
+// layout reads the struct layouts that the flags name.
+func (f *imageFlags) layout(e *imagefile.Entry, placing *imagefile.Placing) (err error) {
+	if strings.Contains(f.Layout, "=") {
+		placing.Fields, err = parseFields(f.Layout)
+		return err
+	}
+	flag, file := "--btf", f.BTF
+	if f.Layout != "" {
+		flag, file = "--layout", f.Layout
+	}
+	if file == "" {
+		return nil
+	}
+	data, err := readWhole(file, maxImageFile)
+	if err != nil {
+		return err
+	}
+	if flag == "--layout" && bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		profile, kernel := placing.Profile, ""
+		if e.Record != nil {
+			kernel = e.Record.Kernel
+		}
+		placing.Layout, err = kernelabi.ParseLayout(file, data, profile, kernel)
+	} else {
+		placing.Layout, err = btflayout.Read(file, data)
+	}
+	if err != nil {
+		return badInput(fmt.Errorf("%s: %w", flag, err))
+	}
+	return nil
+}
+
+// parseFields reads FIELD=OFFSET,...
+func parseFields(list string) (map[string]int, error) {
+	fields := map[string]int{}
+	for item := range strings.SplitSeq(list, ",") {
+		field, text, ok := strings.Cut(strings.TrimSpace(item), "=")
+		off, err := strconv.ParseUint(text, 0, 16)
+		if !ok || field == "" || err != nil {
+			return nil, badInput(fmt.Errorf("--layout %q: want FIELD=OFFSET, the offset a number up to 65535, such as sk_buff.len=0x70", item))
+		}
+		fields[field] = int(off)
+	}
+	return fields, nil
+}
+
 // profileNames lists the profiles, those of recent kernels first.
 func profileNames() string {
 	var names, old []string
@@ -197,11 +248,14 @@ func profileNames() string {
 // flagFor is the flag that mends an image's error.
 func flagFor(err error) string {
 	var (
+		arch       *kernelabi.ArchError
 		unresolved *kernelabi.UnresolvedError
 		none       *kernelabi.NoBaseError
 		several    *kernelabi.AmbiguousBaseError
 	)
 	switch {
+	case errors.As(err, &arch):
+		return " (--profile)"
 	case errors.As(err, &unresolved):
 		return " (--symbols, --base)"
 	case errors.As(err, &none), errors.As(err, &several):

@@ -62,16 +62,19 @@ func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
 	)
 	switch {
 	case errors.As(err, &failure):
-		return &codedError{fmt.Errorf("%s: %s: %w", prog.Name, runner.Name(), err), exitDiverged}
+		return &codedError{fmt.Errorf("%s: %s: %w", prog.Name, runner.Name(), err), exitDiverged, false}
 	case errors.As(err, &refusal):
 		// What the kernel would do: interpret, without a word. Here it is the
 		// answer to the question that was asked.
-		err = &codedError{fmt.Errorf("%s: %s: %w", prog.Name, runner.Name(), err), exitDiverged}
+		err = told(fmt.Errorf("%s: %s: %w", prog.Name, runner.Name(), err), exitDiverged)
 	case err != nil:
 		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
 	}
 	if global.JSON {
 		rec := kernelabi.NewJITRecord(prog.Name, prog.Program, kind, profile, img, refusal)
+		if usesPlugin(c.JIT) {
+			rec.External(runner.Name())
+		}
 		return errors.Join(json.NewEncoder(std.out).Encode(rec), err)
 	}
 	if err != nil {
@@ -102,30 +105,48 @@ func allJITs() []string {
 
 // jitProfile finds the profile of a JIT that kjit has.
 func jitProfile(name string) (*kernelabi.Profile, error) {
-	if p, err := kernelabi.ProfileByName(name); err == nil && p.Emitter != "" {
+	p, err := harness.ProfileByName(name)
+	switch {
+	case err == nil && p.Emitter != "":
 		return p, nil
+	case strings.HasPrefix(name, harness.MutantPrefix):
+		return nil, fmt.Errorf("--jit: %w", err)
 	}
-	return nil, fmt.Errorf("--jit: no JIT %q: there are %s", name, strings.Join(allJITs(), ", "))
+	return nil, fmt.Errorf("--jit: no JIT %q: there are %s, and mutants (kjit jit --list)", name, strings.Join(allJITs(), ", "))
 }
 
-// listJITs prints the profiles that something emits code for.
+// listJITs prints the profiles that something emits code for, and then those
+// whose emitters have a fault on purpose.
 func listJITs(std streams, global *cli) error {
-	for _, p := range kernelabi.Profiles() {
-		if p.Emitter == "" {
+	jits := slices.DeleteFunc(kernelabi.Profiles(), func(p *kernelabi.Profile) bool { return p.Emitter == "" })
+	if err := listProfiles(std, global, jits, false); err != nil {
+		return err
+	}
+	if !global.JSON {
+		fmt.Fprintf(std.out, "\nmutants: one fault that kernels had, put into a JIT that does not have it (NAME@JIT chooses another JIT)\n")
+	}
+	return listProfiles(std, global, harness.Mutants(), true)
+}
+
+func listProfiles(std streams, global *cli, profiles []*kernelabi.Profile, mutants bool) error {
+	width := 0
+	for _, p := range profiles {
+		width = max(width, len(p.Name))
+	}
+	for _, p := range profiles {
+		if !global.JSON {
+			fmt.Fprintf(std.out, "%-*s  %s\n", width, p.Name, p.Summary)
 			continue
 		}
-		if global.JSON {
-			err := json.NewEncoder(std.out).Encode(struct {
-				Name    string         `json:"name"`
-				Arch    kernelabi.Arch `json:"arch"`
-				Summary string         `json:"summary"`
-			}{p.Name, p.Arch, p.Summary})
-			if err != nil {
-				return err
-			}
-			continue
+		err := json.NewEncoder(std.out).Encode(struct {
+			Name    string         `json:"name"`
+			Arch    kernelabi.Arch `json:"arch"`
+			Summary string         `json:"summary"`
+			Mutant  bool           `json:"mutant,omitempty"`
+		}{p.Name, p.Arch, p.Summary, mutants})
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(std.out, "%-20s  %s\n", p.Name, p.Summary)
 	}
 	return nil
 }

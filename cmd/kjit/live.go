@@ -1,32 +1,74 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/livekernel"
+	"github.com/kjit-project/kjit/harness/qemu"
 )
+
+// qemuPrefix in front of a runner's name makes it the file of a kernel.
+const qemuPrefix = "qemu:"
 
 // runnerFlags name runners that are no JIT in the emulator.
 type runnerFlags struct {
-	Runner []string `placeholder:"NAME" help:"More to run beside the JITs: kernel is the Linux that is running here. What it cannot be given is told as not run."`
+	Runner []string `placeholder:"NAME" help:"More to run beside the JITs: kernel is the Linux that is running here, qemu:KERNEL the one in that file (a bzImage, or a zImage for ARM), booted in QEMU. What they cannot be given is told as not run."`
 }
 
 // open returns the runners, and what closes them.
-func (f *runnerFlags) open() (runners []harness.Runner, closeAll func(), err error) {
-	for i, name := range f.Runner {
-		if name != "kernel" || i > 0 {
-			return nil, nil, badInput(fmt.Errorf("--runner %s: there is kernel, once", name))
-		}
-		r, err := livekernel.Open()
-		if err != nil {
-			return nil, nil, environment(err)
-		}
-		runners = append(runners, r)
-	}
-	return runners, func() {
+func (f *runnerFlags) open(ctx context.Context) (runners []harness.Runner, closeAll func(), err error) {
+	closeAll = func() {
 		for _, r := range runners {
 			r.Close()
 		}
-	}, nil
+	}
+	for i, name := range f.Runner {
+		r, err := openLive(ctx, name)
+		if err == nil && slices.Contains(f.Runner[:i], name) {
+			err = errors.Join(badInput(fmt.Errorf("--runner %s: once is enough", name)), r.Close())
+		}
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		runners = append(runners, r)
+	}
+	return runners, closeAll, nil
+}
+
+// openLive returns a kernel that runs as a runner.
+func openLive(ctx context.Context, name string) (harness.Runner, error) {
+	if name == "kernel" {
+		r, err := livekernel.Open()
+		if err != nil {
+			return nil, environment(err)
+		}
+		return r, nil
+	}
+	file, ok := strings.CutPrefix(name, qemuPrefix)
+	if !ok {
+		return nil, badInput(fmt.Errorf("--runner %s: there are kernel, and qemu:KERNEL", name))
+	}
+	bar := newProgress(os.Stderr, -1, "booting "+file)
+	defer bar.close()
+	r, err := qemu.Open(ctx, file, qemu.Options{Log: func(string) { bar.add(1) }})
+	var none *qemu.KernelError
+	switch {
+	case errors.As(err, &none):
+		return nil, badInput(fmt.Errorf("--runner %s: %w", name, err))
+	case err != nil && ctx.Err() == nil:
+		return nil, environment(fmt.Errorf("--runner %s: %w", name, err))
+	case err != nil:
+		return nil, err
+	}
+	if !r.JIT() {
+		fmt.Fprintf(os.Stderr, "kjit: --runner %s: this kernel has no BPF JIT, and interprets programs\n", name)
+	}
+	return r, nil
 }

@@ -73,12 +73,18 @@ func parseProgram(name string, r io.Reader) (*source, error) {
 
 // readAll reads r to its end, or fails when there is more than limit bytes.
 func readAll(name string, r io.Reader, limit int64) ([]byte, error) {
+	tooMuch := badInput(fmt.Errorf("%s: more than %d MiB: not what this command reads", name, limit>>20))
+	if f, ok := r.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
+			return nil, tooMuch
+		}
+	}
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, badInput(fmt.Errorf("%s: %w", name, err))
 	}
 	if int64(len(data)) > limit {
-		return nil, badInput(fmt.Errorf("%s: more than %d MiB: not what this command reads", name, limit>>20))
+		return nil, tooMuch
 	}
 	return data, nil
 }

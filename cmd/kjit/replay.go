@@ -6,22 +6,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/capture"
 	"github.com/kjit-project/kjit/harness/plugin"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
 type replayCmd struct {
-	Program string   `arg:"" help:"Program file in any text form, - for standard input, corpus:NAME, image:NAME for a record of --image, or a filter expression that tcpdump compiles."`
-	Inputs  []string `arg:"" optional:"" help:"Packets: pcap or pcapng captures, lines of hex, JSON Lines of packets or system calls, or corpus:packets."`
+	Program string   `arg:"" optional:"" help:"Program file in any text form, - for standard input, corpus:NAME, image:NAME for a record of --image, FILE.txtar for a recorded divergence to run again, or a filter expression that tcpdump compiles (default: that of the --image record)."`
+	Inputs  []string `arg:"" optional:"" help:"Packets: pcap or pcapng captures, lines of hex, JSON Lines of packets or system calls, or corpus:packets (default: those of the --image record)."`
 
 	Hex       []string `placeholder:"HEX" sep:"none" help:"A packet in hex (repeatable)."`
-	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run, or all, or exec:COMMAND for one of your own; kjit jit --list lists them (default ${default})."`
+	JIT       []string `name:"jit" default:"linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64" help:"JITs to run, or all, or mutant:FAULT, or exec:COMMAND for one of your own; kjit jit --list lists them (default ${default})."`
 	DLT       string   `name:"dlt" placeholder:"TYPE" help:"Link type for which tcpdump compiles a filter expression (default: that of the captures, else EN10MB)."`
 	Rows      string   `enum:"auto,all,diverging,none" default:"auto" help:"Which packets get a row: all, diverging, none; auto is all up to 40 packets."`
 	Undefined string   `enum:"report,skip,fail" default:"report" help:"Shifts by X >= 32 that give another value: report them, only count them (skip), or fail (${default})."`
@@ -54,11 +57,23 @@ func (j *replayJob) close() {
 }
 
 func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
+	if isRepro(c.Program) {
+		return c.runRepro(ctx, std, global)
+	}
 	job, err := c.prepare(ctx, std)
 	if err != nil {
 		return err
 	}
 	defer job.close()
+	tallies, err := c.compare(ctx, std, global, job)
+	if err != nil {
+		return err
+	}
+	return c.judge(tallies)
+}
+
+// compare runs the job and reports what comes of it.
+func (c *replayCmd) compare(ctx context.Context, std streams, global *cli, job *replayJob) ([]harness.Tally, error) {
 	var report replayReport
 	if global.JSON {
 		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: job.inputs, prog: job.prog, runners: job.runners, limit: c.Limit, rows: c.Rows}
@@ -78,15 +93,12 @@ func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
 	tallies, err := replay.Run(ctx, job.inputs.Inputs)
 	bar.close()
 	if err != nil && ctx.Err() == nil {
-		return err
+		return nil, err
 	}
 	if err := report.summary(tallies, done); err != nil {
-		return err
+		return nil, err
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return c.judge(tallies)
+	return tallies, ctx.Err()
 }
 
 // judge turns the tallies into the command's success or failure.
@@ -120,22 +132,8 @@ func (c *replayCmd) prepare(ctx context.Context, std streams) (_ *replayJob, err
 	if err != nil {
 		return nil, err
 	}
-	var record *kernelabi.KernelImageRecord
-	if name, ok := strings.CutPrefix(c.Program, imagePrefix); ok {
-		if record, err = images.record(name); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.readInputs(ctx, std, job, record); err != nil {
+	if err := c.readProgram(ctx, std, job, images); err != nil {
 		return nil, err
-	}
-	if record != nil {
-		job.prog = fromRecord(record)
-	} else if job.prog, err = loadProgram(ctx, c.Program, cmp.Or(c.DLT, job.inputs.linkType()), std.in); err != nil {
-		return nil, err
-	}
-	if kind := job.prog.Kind; kind != nil && *kind != job.kind {
-		return nil, badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", job.prog.Name, *kind, job.kind))
 	}
 	if images != nil {
 		image, err := images.runner(job.prog.Program, job.kind)
@@ -167,35 +165,78 @@ func (c *replayCmd) openAll(ctx context.Context, job *replayJob) error {
 		return err
 	}
 	job.closers = append(job.closers, closeJITs)
-	live, closeLive, err := c.runnerFlags.open()
+	live, closeLive, err := c.runnerFlags.open(ctx)
 	if err != nil {
 		return err
 	}
 	job.closers = append(job.closers, closeLive)
-	job.runners = append(jits, live...)
+	job.runners = slices.Concat(job.runners, jits, live)
 	return nil
 }
 
-// readInputs reads the inputs that are named, or else those of the record.
-func (c *replayCmd) readInputs(ctx context.Context, std streams, job *replayJob, record *kernelabi.KernelImageRecord) (err error) {
-	inputs, err := loadInputs(ctx, c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std)
-	if err != nil {
-		return err
+// readProgram reads the program and the inputs. What is not named is taken from
+// the record that the image is part of.
+func (c *replayCmd) readProgram(ctx context.Context, std streams, job *replayJob, images *openedImages) (err error) {
+	if images != nil && len(c.Inputs) == 0 && isCapture(c.Program) {
+		c.Program, c.Inputs = "", []string{c.Program}
 	}
-	if record != nil && len(c.Inputs)+len(c.Hex) == 0 {
-		if err := inputs.addRecord(record, &c.metadata); err != nil {
+	var record *kernelabi.KernelImageRecord
+	if name, ok := strings.CutPrefix(c.Program, imagePrefix); ok || name == "" {
+		if record, err = images.record(name); err != nil {
 			return err
 		}
 	}
-	if len(inputs.Inputs) == 0 {
+	if job.inputs, err = loadInputs(ctx, c.Inputs, c.Hex, &c.metadata, c.KeepGoing, std); err != nil {
+		return err
+	}
+	if len(job.inputs.LinkTypes) > 1 && c.DLT == "" && isExpression(c.Program) {
+		return badInput(fmt.Errorf("the captures have several link types (%s), and an expression is compiled for one: replay them apart, or choose with --dlt", job.inputs.links()))
+	}
+	if record != nil {
+		job.prog = fromRecord(record)
+	} else if job.prog, err = loadProgram(ctx, c.Program, cmp.Or(c.DLT, job.inputs.linkType()), std.in); err != nil {
+		return err
+	}
+	if len(c.Inputs)+len(c.Hex) == 0 {
+		if record == nil && images != nil {
+			e, err := images.pick(images.flags.Pick, job.prog.Program)
+			if err != nil {
+				return err
+			}
+			record = e.Record
+		}
+		if record != nil {
+			if err := job.inputs.addRecord(record, &c.metadata); err != nil {
+				return err
+			}
+		}
+	}
+	if len(job.inputs.Inputs) == 0 {
 		return badInput(errors.New("no packets: name a capture, or corpus:packets, or give --hex"))
 	}
-	if len(inputs.LinkTypes) > 1 && c.DLT == "" && isExpression(c.Program) {
-		return badInput(fmt.Errorf("the captures have several link types (%s), and an expression is compiled for one: replay them apart, or choose with --dlt", inputs.links()))
+	if job.kind, err = job.inputs.kind(); err != nil {
+		return err
 	}
-	job.inputs = inputs
-	job.kind, err = inputs.kind()
-	return err
+	if kind := job.prog.Kind; kind != nil && *kind != job.kind {
+		return badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", job.prog.Name, *kind, job.kind))
+	}
+	return nil
+}
+
+// isCapture reports whether a file is one of packets, so that it cannot be meant
+// as a program.
+func isCapture(name string) bool {
+	if name == corpusPrefix+"packets" {
+		return true
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	_, err = io.ReadFull(f, head)
+	return err == nil && capture.Is(head)
 }
 
 // nothingRan reports whether no runner got as far as a comparison.
@@ -291,6 +332,7 @@ type jsonReport struct {
 	runners []harness.Runner
 	limit   int
 	rows    string // as --rows, but auto means all: programs count better than people
+	locator harness.Locator
 }
 
 func (r *jsonReport) row(row *harness.Row) error {
@@ -332,7 +374,7 @@ func (r *jsonReport) divergence(row *harness.Row, i int) error {
 		Offset *int   `json:"offset,omitempty"` // in the image
 		How    string `json:"how"`
 	}{Type: "divergence", Packet: row.Index + 1, Runner: row.Runners[i]}
-	place, err := harness.Locate(r.runners[i], r.prog.Program, row.Input)
+	place, err := r.locator.Locate(r.runners[i], r.prog.Program, row.Input)
 	if err != nil {
 		out.How = "no listing: " + err.Error()
 		return r.enc.Encode(out)
@@ -348,6 +390,7 @@ func (r *jsonReport) divergence(row *harness.Row, i int) error {
 }
 
 func (r *jsonReport) summary(tallies []harness.Tally, done int) error {
+	r.locator.Close()
 	if total := len(r.inputs.Inputs); done < total {
 		err := r.enc.Encode(struct {
 			Type  string `json:"type"`

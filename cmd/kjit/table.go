@@ -24,6 +24,7 @@ type textReport struct {
 	header   bool
 	stories  []string
 	diverged int
+	locator  harness.Locator
 }
 
 func newTextReport(w io.Writer, cmd *replayCmd, prog *source, inputs *inputSet, runners []harness.Runner) *textReport {
@@ -115,7 +116,7 @@ func (r *textReport) story(row *harness.Row, i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "packet %d (%s): %s gives %s, the interpreter %s\n",
 		row.Index+1, r.inputs.Files[row.Index], row.Runners[i], row.Got[i].Long(), row.Want[i].Long())
-	place, err := harness.Locate(r.runners[i], r.prog.Program, row.Input)
+	place, err := r.locator.Locate(r.runners[i], r.prog.Program, row.Input)
 	if err != nil {
 		fmt.Fprintf(&b, "  (no listing: %v)\n", err)
 		return b.String()
@@ -125,6 +126,7 @@ func (r *textReport) story(row *harness.Row, i int) string {
 }
 
 func (r *textReport) summary(tallies []harness.Tally, done int) error {
+	r.locator.Close()
 	for _, s := range r.stories {
 		fmt.Fprintf(r.w, "\n%s", s)
 	}

@@ -41,7 +41,7 @@ func SocketFilters() ([]Filter, error) {
 		if os.Geteuid() == 0 {
 			mend = "run kjit outside of containers and sandboxes, with CAP_SYS_PTRACE and CAP_NET_ADMIN"
 		}
-		return filters, &UnavailableError{"the filters of all sockets", reason, mend}
+		return filters, unavailable("the filters of all sockets", reason, mend)
 	}
 	return filters, nil
 }

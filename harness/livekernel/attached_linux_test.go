@@ -14,22 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 )
 
 func TestSocketFilters(t *testing.T) {
 	prog := assemble(t, "ldh [12]; jeq #0x806, yes; ret #0; yes: ret #0x40000")
-	pair, err := newSocketPair()
+	pair, err := probe.NewSocketPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pair.close()
-	if errno, err := pair.attach(prog); errno != 0 || err != nil {
+	defer pair.Close()
+	if errno, err := pair.Attach(prog); errno != 0 || err != nil {
 		t.Fatal(errno, err)
 	}
-	want := map[string]string{name(t, pair.to): "AF_UNIX"}
+	want := map[string]string{name(t, pair.To): "AF_UNIX"}
 	if fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err == nil {
 		defer unix.Close(fd)
-		if errno := attachFilter(fd, prog); errno != 0 {
+		if errno := probe.AttachFilter(fd, prog); errno != 0 {
 			t.Fatal(errno)
 		}
 		want[name(t, fd)] = "AF_PACKET"
@@ -57,7 +58,7 @@ func TestSocketFilters(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("not found: %v in %v", want, filters)
 	}
-	if slices.ContainsFunc(filters, func(f Filter) bool { return f.Name == name(t, pair.from) }) {
+	if slices.ContainsFunc(filters, func(f Filter) bool { return f.Name == name(t, pair.From) }) {
 		t.Error("the other end has no filter, and one was found")
 	}
 }
@@ -71,7 +72,7 @@ func TestPacketSockets(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	prog := assemble(t, "ldb [23]; ret a")
-	if errno := attachFilter(fd, prog); errno != 0 {
+	if errno := probe.AttachFilter(fd, prog); errno != 0 {
 		t.Fatal(errno)
 	}
 	found := map[uint64]*Filter{}
@@ -137,11 +138,11 @@ func init() {
 
 func TestMain(m *testing.M) {
 	if os.Getenv(filteredEnv) != "" {
-		if noNewPrivs() != nil {
+		if probe.NoNewPrivs() != nil {
 			os.Exit(1)
 		}
 		for _, f := range filteredWith() {
-			if _, errno := install(f, 0); errno != 0 {
+			if _, errno := probe.Install(f, 0); errno != 0 {
 				os.Exit(1)
 			}
 		}
@@ -154,8 +155,8 @@ func TestMain(m *testing.M) {
 
 func filteredWith() []bpf.Program {
 	return []bpf.Program{
-		{{Code: bpf.LdWAbs, K: 0}, {Code: bpf.JeqK, JF: 1, K: 0x1234}, {Code: bpf.RetK, K: retErrno | 1}, {Code: bpf.RetK, K: retAllow}},
-		{{Code: bpf.RetK, K: retAllow}},
+		{{Code: bpf.LdWAbs, K: 0}, {Code: bpf.JeqK, JF: 1, K: 0x1234}, {Code: bpf.RetK, K: retErrno | 1}, {Code: bpf.RetK, K: probe.RetAllow}},
+		{{Code: bpf.RetK, K: probe.RetAllow}},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 	"github.com/kjit-project/kjit/kernelabi"
 	"github.com/kjit-project/kjit/kernelabi/btflayout"
 	"github.com/kjit-project/kjit/seccompdata"
@@ -28,13 +29,17 @@ type Capturer struct {
 	symbols     *kernelabi.SymbolTable
 
 	memory *kernelReader // ViaAttach
-	pair   *socketPair
+	pair   *probe.SocketPair
 }
 
 // NewCapturer gets access to the running kernel. The error is an
 // *UnavailableError.
 func NewCapturer(path Path) (*Capturer, error) {
-	host, err := thisHost()
+	system, err := probe.ThisSystem()
+	if err != nil {
+		return nil, err
+	}
+	host, err := newHost(system)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +56,7 @@ func NewCapturer(path Path) (*Capturer, error) {
 	if c.memory, err = openKernel(); err != nil {
 		return nil, err
 	}
-	if c.pair, err = newSocketPair(); err != nil {
+	if c.pair, err = probe.NewSocketPair(); err != nil {
 		return nil, errors.Join(err, c.memory.Close())
 	}
 	return c, nil
@@ -61,10 +66,10 @@ func NewCapturer(path Path) (*Capturer, error) {
 func (c *Capturer) describe() error {
 	data, err := os.ReadFile(btfFile)
 	if err != nil {
-		return &UnavailableError{"the kernel's layout", err.Error(), "boot a kernel with CONFIG_DEBUG_INFO_BTF"}
+		return unavailable("the kernel's layout", err.Error(), "boot a kernel with CONFIG_DEBUG_INFO_BTF")
 	}
 	if c.layout, err = btflayout.Read(btfFile, data); err != nil {
-		return &UnavailableError{"the kernel's layout", err.Error(), ""}
+		return unavailable("the kernel's layout", err.Error(), "")
 	}
 	if data, err = os.ReadFile(kallsyms); err == nil {
 		c.symbols, err = kernelabi.ParseSymbols(kallsyms, data)
@@ -74,7 +79,7 @@ func (c *Capturer) describe() error {
 		err = errors.New(kallsyms + " shows no addresses to this user")
 	}
 	if err != nil {
-		return &UnavailableError{"the kernel's symbols", err.Error(), "sysctl -w kernel.kptr_restrict=0, and run kjit as root"}
+		return unavailable("the kernel's symbols", err.Error(), "sysctl -w kernel.kptr_restrict=0, and run kjit as root")
 	}
 	return nil
 }
@@ -84,7 +89,7 @@ func (c *Capturer) Close() error {
 	if c.memory == nil {
 		return nil
 	}
-	return errors.Join(c.pair.close(), c.memory.Close())
+	return errors.Join(c.pair.Close(), c.memory.Close())
 }
 
 // seccompLayout is what seccomp filters read.
@@ -122,7 +127,7 @@ func (c *Capturer) compile(req *Request) (*compiled, error) {
 		return c.memory.attached(c.pair, req)
 	}
 	var answer imageAnswer
-	if err := inChild("image", &imageJob{req.Program}, &answer); err != nil {
+	if err := probe.InChild("image", &imageJob{req.Program}, &answer); err != nil {
 		return nil, err
 	}
 	if answer.Unavailable != nil {
@@ -146,20 +151,20 @@ func compileBPF(req *Request) (*compiled, error) {
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%s: the verifier refuses what the program converts to: %w", req.Name, err)
 	case err != nil:
-		return nil, &UnavailableError{what, firstLine(err), "run kjit as root"}
+		return nil, unavailable(what, firstLine(err), "run kjit as root")
 	}
 	defer prog.Close()
 	info, err := prog.Info()
 	if err != nil {
-		return nil, &UnavailableError{what, err.Error(), ""}
+		return nil, unavailable(what, err.Error(), "")
 	}
 	code, hasCode := info.JitedInsns()
 	addrs, hasAddrs := info.JitedKsymAddrs()
 	switch {
 	case !hasCode || len(code) == 0:
-		return nil, &UnavailableError{"an image", "the kernel interprets the program, or does not show its code", "sysctl -w net.core.bpf_jit_enable=1, and run kjit as root"}
+		return nil, unavailable("an image", "the kernel interprets the program, or does not show its code", "sysctl -w net.core.bpf_jit_enable=1, and run kjit as root")
 	case !hasAddrs || len(addrs) == 0 || addrs[0] == 0:
-		return nil, &UnavailableError{"the address of an image", "the kernel does not tell it", "sysctl -w kernel.kptr_restrict=0 net.core.bpf_jit_harden=0"}
+		return nil, unavailable("the address of an image", "the kernel does not tell it", "sysctl -w kernel.kptr_restrict=0 net.core.bpf_jit_harden=0")
 	case len(addrs) > 1:
 		return nil, fmt.Errorf("%s: the kernel made %d functions of it", req.Name, len(addrs))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/corpus"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 	"github.com/kjit-project/kjit/kernelabi"
 	"github.com/kjit-project/kjit/seccompdata"
 )
@@ -99,17 +100,17 @@ func TestAnswering(t *testing.T) {
 	}
 	for nr, want := range map[uint32]uint32{7: 0xfedcba98, 8: 0x12345678} {
 		call := seccompdata.Data{Nr: nr, Args: [6]uint64{0x12345678}}
-		if v := m.Run(&call).Value; v != retAllow {
+		if v := m.Run(&call).Value; v != probe.RetAllow {
 			t.Errorf("a call without the signal gets %#x", v)
 		}
 		var got uint32
-		for part := range uint32(parts) {
-			call.Args[5] = uint64(signal|part) << 32
+		for part := range uint32(probe.Parts) {
+			call.Args[5] = uint64(probe.Signal|part) << 32
 			v := m.Run(&call).Value
 			if v&^0xfff != retErrno {
 				t.Errorf("part %d of call %d is %#x", part, nr, v)
 			}
-			got |= v & 0xfff << (part * partBits)
+			got |= v & 0xfff << (part * probe.PartBits)
 		}
 		if got != want {
 			t.Errorf("call %d: %#x, want %#x", nr, got, want)
@@ -153,18 +154,5 @@ func TestConvertErrors(t *testing.T) {
 		if len(got) < len(test.want) || got[:len(test.want)] != test.want || test.want == "" && got != "" {
 			t.Errorf("%s got %q, want %q", test.desc, got, test.want)
 		}
-	}
-}
-
-func TestDefaultInputs(t *testing.T) {
-	inputs, err := DefaultInputs(assemble(t, "ld [4]; jeq #0x40000028, arm; ret #0; arm: ld [0]; jeq #162, hit; ret #1; hit: ret #2"), bpf.Seccomp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(inputs, func(in kernelabi.Input) bool {
-		call := in.(*kernelabi.Syscall)
-		return call.Nr == 162 && call.Arch == 0x40000028
-	}) {
-		t.Errorf("no call with the number and architecture that the program asks for in %v", inputs)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 )
 
 // imageJob captures the image of a seccomp filter.
@@ -17,6 +18,8 @@ type imageAnswer struct {
 	compiled
 	Unavailable *UnavailableError
 }
+
+func init() { probe.Serve("image", answerImage) }
 
 // answerImage does a job in the child: one thread gets the filter and makes no
 // system call any more, another reads the kernel's memory. The process ends
@@ -39,14 +42,14 @@ func answerImage(job *imageJob) (*imageAnswer, error) {
 	errno.Store(-1)
 	go func() {
 		runtime.LockOSThread()
-		err := noNewPrivs()
+		err := probe.NoNewPrivs()
 		var task uint64
 		if err == nil {
 			task, err = k.task()
 		}
 		ready <- started{task, err}
 		if err == nil {
-			blockSignals()
+			probe.BlockSignals()
 			installAndSpin(job.Program, &errno)
 		}
 	}()
@@ -81,7 +84,7 @@ func answerImage(job *imageJob) (*imageAnswer, error) {
 // installAndSpin gives the thread a filter that may allow it nothing. It does
 // not return; after a refusal it says so.
 func installAndSpin(prog bpf.Program, errno *atomic.Int64) {
-	_, e := install(prog, 0)
+	_, e := probe.Install(prog, 0)
 	errno.Store(int64(e))
 	//lint:ignore SA5002 it is to make no system call, not even to sleep
 	for {

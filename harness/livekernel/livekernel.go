@@ -25,25 +25,16 @@
 package livekernel
 
 import (
-	"fmt"
-
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 )
 
 // UnavailableError is something that this host does not offer, or not to this
 // user.
-type UnavailableError struct {
-	What   string // "reading kernel memory"
-	Reason string
-	Mend   string // what would mend it; "" if nothing would
-}
+type UnavailableError = probe.UnavailableError
 
-func (e *UnavailableError) Error() string {
-	text := fmt.Sprintf("not available here: %s: %s", e.What, e.Reason)
-	if e.Mend != "" {
-		text += ": " + e.Mend
-	}
-	return text
+func unavailable(what, reason, mend string) *UnavailableError {
+	return &UnavailableError{What: what, Reason: reason, Mend: mend}
 }
 
 // Filter is a program that something on this host has attached.

@@ -154,7 +154,7 @@ func (r *reader) image(prog uint64) (*compiled, error) {
 	case r.err != nil:
 		return nil, r.err
 	case n == 0:
-		return nil, &UnavailableError{"an image", "the kernel interprets the program", "sysctl -w net.core.bpf_jit_enable=1"}
+		return nil, unavailable("an image", "the kernel interprets the program", "sysctl -w net.core.bpf_jit_enable=1")
 	case n > most:
 		return nil, fmt.Errorf("an image of %d bytes: the structs of this kernel are not understood", n)
 	}

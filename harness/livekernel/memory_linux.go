@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
@@ -124,7 +125,7 @@ func openKernel() (*kernelReader, error) {
 	const alternative = "kernels with net.core.bpf_jit_enable=2 log their images, which kjit replay --image reads"
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
-		return nil, &UnavailableError{what, "the kernel does not describe its structs (CONFIG_DEBUG_INFO_BTF, /sys/kernel/btf/vmlinux): " + err.Error(), alternative}
+		return nil, unavailable(what, "the kernel does not describe its structs (CONFIG_DEBUG_INFO_BTF, /sys/kernel/btf/vmlinux): "+err.Error(), alternative)
 	}
 	k := &kernelReader{reader: reader{structs: btfStructs{spec}, word: strconv.IntSize / 8}}
 	viaBPF, err := newBPFMemory()
@@ -138,7 +139,7 @@ func openKernel() (*kernelReader, error) {
 		if os.Geteuid() == 0 {
 			mend = "this takes CAP_BPF and CAP_PERFMON, Linux 5.14, and no lockdown; " + alternative
 		}
-		return nil, &UnavailableError{what, fmt.Sprintf("bpf(2): %v; /proc/kcore: %v", firstLine(err), coreErr), mend}
+		return nil, unavailable(what, fmt.Sprintf("bpf(2): %v; /proc/kcore: %v", firstLine(err), coreErr), mend)
 	}
 	k.memory = core
 	k.task = func() (uint64, error) {
@@ -178,7 +179,7 @@ func kernelSymbol(name string) (uint64, error) {
 			}
 		}
 	}
-	return 0, &UnavailableError{"the address of " + name, kallsyms + " does not give it", "run kjit as root with kernel.kptr_restrict=0 on a kernel with CONFIG_KALLSYMS_ALL"}
+	return 0, unavailable("the address of "+name, kallsyms+" does not give it", "run kjit as root with kernel.kptr_restrict=0 on a kernel with CONFIG_KALLSYMS_ALL")
 }
 
 const kallsyms = "/proc/kallsyms"
@@ -189,8 +190,8 @@ func firstLine(err error) string {
 }
 
 // attached compiles a program by attaching it to a socket of this process.
-func (k *kernelReader) attached(pair *socketPair, req *Request) (*compiled, error) {
-	errno, err := pair.attach(req.Program)
+func (k *kernelReader) attached(pair *probe.SocketPair, req *Request) (*compiled, error) {
+	errno, err := pair.Attach(req.Program)
 	if err != nil || errno != 0 {
 		return &compiled{Errno: int(errno)}, err
 	}
@@ -201,7 +202,7 @@ func (k *kernelReader) attached(pair *socketPair, req *Request) (*compiled, erro
 		return nil, err
 	}
 	k.err = nil
-	return k.image(k.socketFilter(task, pair.to))
+	return k.image(k.socketFilter(task, pair.To))
 }
 
 // refusal makes a record of errnos that say something of the program, and an
@@ -211,7 +212,7 @@ func refusal(errno syscall.Errno) error {
 	case 0, unix.EINVAL, kernelabi.ENOTSUPP:
 		return nil
 	case unix.ENOMEM:
-		return &UnavailableError{"memory for the filter", errno.Error(), "sysctl -w net.core.optmem_max=4000000"}
+		return unavailable("memory for the filter", errno.Error(), "sysctl -w net.core.optmem_max=4000000")
 	}
-	return &UnavailableError{"compiling in the running kernel", errno.Error(), ""}
+	return unavailable("compiling in the running kernel", errno.Error(), "")
 }

@@ -6,16 +6,12 @@ import (
 	"context"
 	"runtime"
 
-	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
 func noLinux(what string) error {
-	return &UnavailableError{what, "this is " + runtime.GOOS, "run kjit on Linux"}
+	return unavailable(what, "this is "+runtime.GOOS, "run kjit on Linux")
 }
-
-// Open returns an *UnavailableError: there is no Linux here.
-func Open() (harness.Runner, error) { return nil, noLinux("the running kernel as a runner") }
 
 // Capturer captures nothing here.
 type Capturer struct{}

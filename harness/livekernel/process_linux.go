@@ -28,7 +28,7 @@ func ProcessFilters(pid int) (filters []Filter, err error) {
 		return nil, err
 	}
 	if pid == os.Getpid() {
-		return nil, &UnavailableError{what, "a process cannot trace itself", "name another process"}
+		return nil, unavailable(what, "a process cannot trace itself", "name another process")
 	}
 	runtime.LockOSThread() // the tracer is a thread
 	defer runtime.UnlockOSThread()
@@ -46,9 +46,9 @@ func ProcessFilters(pid int) (filters []Filter, err error) {
 		case unix.ENOENT, unix.EINVAL: // past the last; no filter at all
 			return filters, nil
 		case unix.EACCES, unix.EPERM:
-			return nil, &UnavailableError{what, errno.Error(), "run kjit as root, and outside of any seccomp filter"}
+			return nil, unavailable(what, errno.Error(), "run kjit as root, and outside of any seccomp filter")
 		default:
-			return nil, &UnavailableError{what, "PTRACE_SECCOMP_GET_FILTER: " + errno.Error(), "boot a kernel with CONFIG_CHECKPOINT_RESTORE"}
+			return nil, unavailable(what, "PTRACE_SECCOMP_GET_FILTER: "+errno.Error(), "boot a kernel with CONFIG_CHECKPOINT_RESTORE")
 		}
 		filters = append(filters, Filter{
 			Name:   fmt.Sprintf("pid-%d-filter-%d", pid, index),
@@ -69,7 +69,7 @@ func stop(pid int) (release func() error, err error) {
 				mend = "sysctl -w kernel.yama.ptrace_scope=0, or " + mend
 			}
 		}
-		return nil, &UnavailableError{what, "ptrace: " + err.Error(), mend}
+		return nil, unavailable(what, "ptrace: "+err.Error(), mend)
 	}
 	// PtraceDetach of the package gives no signal back.
 	signal := 0
@@ -81,7 +81,7 @@ func stop(pid int) (release func() error, err error) {
 		return nil
 	}
 	if err := unix.PtraceInterrupt(pid); err != nil {
-		return nil, errors.Join(&UnavailableError{what, "ptrace: " + err.Error(), ""}, release())
+		return nil, errors.Join(unavailable(what, "ptrace: "+err.Error(), ""), release())
 	}
 	var status unix.WaitStatus
 	for {
@@ -91,7 +91,7 @@ func stop(pid int) (release func() error, err error) {
 		}
 	}
 	if err != nil || !status.Stopped() {
-		return nil, &UnavailableError{what, fmt.Sprintf("it has ended (%v)", err), ""}
+		return nil, unavailable(what, fmt.Sprintf("it has ended (%v)", err), "")
 	}
 	// A signal that it was about to get is not to be lost.
 	const eventStop = 128 // PTRACE_EVENT_STOP

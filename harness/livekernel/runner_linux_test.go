@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/corpus"
 	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 	"github.com/kjit-project/kjit/kernelabi"
 	"github.com/kjit-project/kjit/seccompdata"
 )
@@ -79,7 +81,7 @@ func TestPackets(t *testing.T) {
 		{"X may lead to a header.", "ldx #0xfff00000; ldb [x+0]; ret a", packet(60, nil), "not run: the program loads from a negative offset, and packets of AF_UNIX sockets have no headers"},
 		{"A fragment cannot be given.", "ldb [30]; ret a", packet(60, func(s *kernelabi.Skb) { *s = *s.Split(20) }), "not run: the program reads a page fragment, and packets of AF_UNIX sockets are made without"},
 		{"A fragment that is not read is no harm.", "ldb [19]; ret a", packet(60, func(s *kernelabi.Skb) { *s = *s.Split(20) }), "134"},
-		{"What the checker refuses is rejected.", "ld #1; div #0; ret a", packet(60, nil), "rejected: the running kernel refuses it: invalid argument"},
+		{"What the checker refuses is rejected.", "ld #1; div #0; ret a", packet(60, nil), "rejected: the kernel refuses it: invalid argument"},
 	} {
 		prog := assemble(t, test.prog)
 		out, err := r.Run(prog, bpf.Socket, []kernelabi.Input{test.skb}, nil)
@@ -97,9 +99,9 @@ func TestPackets(t *testing.T) {
 }
 
 func TestCalls(t *testing.T) {
-	native, ok := nativeABIs[goarch]
+	native, ok := nativeABIs[runtime.GOARCH]
 	if !ok {
-		t.Skip("seccomp filters are not run on " + goarch)
+		t.Skip("seccomp filters are not run on " + runtime.GOARCH)
 	}
 	r := open(t)
 	call := func(change func(*seccompdata.Data)) *kernelabi.Syscall {
@@ -128,7 +130,7 @@ func TestCalls(t *testing.T) {
 		{"Division by X = 0 kills, which is 0.", kill, call(nil), "0"},
 		{"Another architecture cannot be given.", "ld [4]; ret a", call(func(d *seccompdata.Data) { d.Arch = 1 }), "not run: the program reads the architecture"},
 		{"The instruction pointer cannot be chosen.", "ld [8]; ret a", call(nil), "not run: the program reads the instruction pointer"},
-		{"What the checker refuses is rejected.", "ldb [0]; ret a", call(nil), "rejected: the running kernel refuses it: invalid argument"},
+		{"What the checker refuses is rejected.", "ldb [0]; ret a", call(nil), "rejected: the kernel refuses it: invalid argument"},
 		{"A word must be left.", "ld [16]; ld [20]; ld [24]; ld [28]; ld [32]; ld [36]; ld [40]; ld [44]; ld [48]; ld [52]; ld [56]; ld [60]; ret a", call(nil), "not run: the program reads all words"},
 	} {
 		out, err := r.Run(assemble(t, test.prog), bpf.Seccomp, []kernelabi.Input{test.call}, nil)
@@ -153,7 +155,7 @@ func TestCalls(t *testing.T) {
 	}
 	for i, o := range out {
 		switch {
-		case i > 2*maxKilled:
+		case i > 2*probe.MaxKilled:
 			if o.Kind != harness.Untried || o.Why != tooManyKilled {
 				t.Errorf("input %d: %v", i, o)
 			}

@@ -1,5 +1,5 @@
 // Package imagefile reads machine code of BPF JITs as kernels and tools leave
-// it behind: kernel logs, dumps of bpftool, records, hex and raw bytes.
+// it behind: kernel logs, dumps of bpftool, listings, records, hex and raw bytes.
 package imagefile
 
 import (
@@ -16,10 +16,11 @@ type Form string
 
 const (
 	Log     Form = "kernel log"
-	Bpftool Form = "bpftool JSON"
-	Records Form = "records"
-	Hex     Form = "hex"
-	Binary  Form = "raw bytes"
+	Bpftool Form = "dump of bpftool"
+	Records Form = "record"
+	Listing Form = "listing"
+	Hex     Form = "hex text"
+	Binary  Form = "file of raw bytes"
 )
 
 // MaxImage bounds the bytes of one image, as the kernel's bpf_jit_disasm does.
@@ -29,8 +30,11 @@ const MaxImage = 1000000
 type Entry struct {
 	File string
 	Line int // where it begins, from 1; 0 in files without lines
-	Form Form
-	Name string // of a record, or of a function; "" elsewhere
+	// Number counts the images of the file from 1, those among them that could
+	// not be read.
+	Number int
+	Form   Form
+	Name   string // of a record, or of a function; "" elsewhere
 
 	Code []byte
 	// Printed is the address that the file gives. In a kernel log it may be a
@@ -74,12 +78,20 @@ func (e *Error) Error() string {
 
 // readers are the readers of each form.
 var readers = map[Form]func(file string, data []byte) ([]Entry, error){
-	Log: ReadLog, Bpftool: ReadBpftool, Records: ReadRecords, Hex: ReadHex, Binary: ReadBinary,
+	Log: ReadLog, Bpftool: ReadBpftool, Records: ReadRecords, Listing: ReadListing, Hex: ReadHex, Binary: ReadBinary,
 }
 
 // Read reads a file in whatever form it is. Errors are *Error, joined if there
 // are several; the images that could be read are returned all the same.
-func Read(file string, data []byte) ([]Entry, error) { return readers[Detect(data)](file, data) }
+func Read(file string, data []byte) ([]Entry, error) {
+	entries, err := readers[Detect(data)](file, data)
+	for i := range entries {
+		if entries[i].Number == 0 {
+			entries[i].Number = i + 1
+		}
+	}
+	return entries, err
+}
 
 // Detect tells what form data has.
 func Detect(data []byte) Form {
@@ -91,6 +103,8 @@ func Detect(data []byte) Form {
 		return Records
 	case len(text) > 0 && text[0] == '[' && printable(text):
 		return Bpftool
+	case printable(text) && isListing(text):
+		return Listing
 	case printable(text):
 		return Hex
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,12 +30,29 @@ var (
 	logCaller = regexp.MustCompile(`\[\s*([TC]\d+)\]`)
 )
 
+// logLine is a line of a dump.
+type logLine struct {
+	at     int // in the log
+	number uint64
+	code   []byte
+	rest   string // what follows the bytes
+	caller string // who prints it
+}
+
+// logPart is a header with the lines up to the next one.
+type logPart struct {
+	*openImage // nil in front of the first header
+	lines      []logLine
+}
+
 // openImage is one whose dump has not come to its end.
 type openImage struct {
 	Entry
 	size    int    // bytes there will be; 0: nobody said
 	caller  string // who prints it
+	header  string
 	started bool
+	stopped bool   // lines of it are missing: it takes no more
 	base    uint64 // what the first line's number is: 0, or an address
 }
 
@@ -56,6 +74,14 @@ func (o *openImage) repeats(number uint64, code []byte) bool {
 	return o.started && off < uint64(len(o.Code)) && bytes.HasPrefix(o.Code[off:], code)
 }
 
+// want is how many bytes its next line has.
+func (o *openImage) want() int {
+	if o.size == 0 {
+		return 0 // any number
+	}
+	return min(16, o.size-len(o.Code))
+}
+
 func (o *openImage) add(number uint64, code []byte) {
 	if !o.started {
 		o.started, o.base = true, number
@@ -70,11 +96,12 @@ func (o *openImage) complete() bool { return o.started && (o.size == 0 || len(o.
 
 // ReadLog reads the images of a kernel log, in the order of their headers. The
 // lines may have any prefix, and other lines, or those of other images, between
-// them. A dump without a header counts as an image when it is the only one
-// open. Images that are not complete are errors, as are lines that belong
-// nowhere; the others are returned all the same.
+// them: lines of mixed dumps go where they fit, if there is one way only. A dump
+// without a header counts as an image when it is the only one open. Images that
+// are not complete are errors, as are lines that belong nowhere; the others are
+// returned all the same.
 func ReadLog(file string, data []byte) ([]Entry, error) {
-	l := logReader{file: file}
+	l := logReader{file: file, parts: []logPart{{}}}
 	n := 0
 	for line := range bytes.Lines(data) {
 		n++
@@ -92,8 +119,10 @@ func ReadLog(file string, data []byte) ([]Entry, error) {
 			}
 		}
 	}
+	l.assemble()
 	var entries []Entry
-	for _, o := range l.images {
+	for i, o := range l.images {
+		o.Number = i + 1
 		switch {
 		case o.complete():
 			entries = append(entries, o.Entry)
@@ -106,31 +135,33 @@ func ReadLog(file string, data []byte) ([]Entry, error) {
 	if len(l.images) == 0 && len(l.errs) == 0 {
 		l.bad(0, "there is no image in the log (flen=... proglen=..., JIT code: ...)")
 	}
-	return entries, errors.Join(l.errs...)
+	slices.SortStableFunc(l.errs, func(a, b *Error) int { return a.Line - b.Line })
+	var errs []error
+	for _, e := range l.errs[:min(len(l.errs), maxErrors)] {
+		errs = append(errs, e)
+	}
+	return entries, errors.Join(errs...)
 }
 
 // logReader is a log half read.
 type logReader struct {
 	file   string
-	images []*openImage
-	errs   []error
+	parts  []logPart
+	images []*openImage // in the order of their headers, or first lines
+	errs   []*Error
 }
-
-// recent are the images that lines may still belong to. Logs have many images,
-// of which few are mixed.
-func (l *logReader) recent() []*openImage { return l.images[max(0, len(l.images)-64):] }
 
 // maxErrors is how many faults of one log are told.
 const maxErrors = 10
 
 func (l *logReader) bad(line int, format string, args ...any) {
-	if len(l.errs) < maxErrors {
+	if len(l.errs) < 1000 {
 		l.errs = append(l.errs, &Error{l.file, line, fmt.Sprintf(format, args...)})
 	}
 }
 
 func (l *logReader) header(n int, text string, m []string) {
-	o := &openImage{Entry: Entry{File: l.file, Line: n, Form: Log, Comm: m[5]}, caller: caller(text, m[0])}
+	o := &openImage{Entry: Entry{File: l.file, Line: n, Form: Log, Comm: m[5]}, caller: caller(text, m[0]), header: m[0]}
 	var err [3]error
 	o.Insns, err[0] = strconv.Atoi(m[1])
 	o.size, err[1] = strconv.Atoi(m[2])
@@ -146,79 +177,21 @@ func (l *logReader) header(n int, text string, m []string) {
 	o.PID, _ = strconv.Atoi(m[6])
 	// "(ptrval)" and the like are no address.
 	o.Printed, _ = strconv.ParseUint(m[4], 16, 64)
-	l.images = append(l.images, o)
+	if last := l.parts[len(l.parts)-1]; last.openImage != nil && last.header == o.header && last.caller == o.caller && len(last.lines) == 0 {
+		return // printed twice
+	}
+	l.parts = append(l.parts, logPart{openImage: o})
 }
 
 func (l *logReader) dump(n int, text string, m []string) {
 	number, err := strconv.ParseUint(m[1], 16, 64)
-	code, rest := parseBytes(m[2]), m[3]
+	code := parseBytes(m[2])
 	if err != nil || len(code) == 0 {
 		l.bad(n, "after JIT code: there are no bytes")
 		return
 	}
-	who := caller(text, m[0])
-	var fits []*openImage
-	repeated := false
-	for _, o := range l.recent() {
-		switch {
-		case o.size != 0 && o.complete():
-			repeated = repeated || o.repeats(number, code)
-		case o.next(number):
-			fits = append(fits, o)
-		case o.repeats(number, code):
-			repeated = true
-		}
-	}
-	if len(fits) > 1 && who != "" {
-		var same []*openImage
-		for _, o := range fits {
-			if o.caller == who {
-				same = append(same, o)
-			}
-		}
-		if len(same) > 0 {
-			fits = same
-		}
-	}
-	switch {
-	case len(fits) == 0 && repeated:
-		return
-	case len(fits) == 0 && (number == 0 || isAddress(number)) && !l.open():
-		o := &openImage{Entry: Entry{File: l.file, Line: n, Form: Log}, caller: who}
-		l.images = append(l.images, o)
-		fits = []*openImage{o}
-	case len(fits) == 0:
-		l.bad(n, "%s%s: no image goes on there: lines before it are missing", dumpMark, m[1])
-		return
-	case len(fits) > 1:
-		l.bad(n, "%s%s: the images of lines %d and %d both go on there: their dumps are mixed and cannot be told apart",
-			dumpMark, m[1], fits[0].Line, fits[1].Line)
-		return
-	}
-	o := fits[0]
-	if o.size != 0 {
-		want := min(16, o.size-len(o.Code))
-		if len(code) < want {
-			l.bad(n, "%d bytes, want %d (then %.20q)", len(code), want, rest)
-			return
-		}
-		code = code[:want]
-	}
-	if len(o.Code)+len(code) > MaxImage {
-		l.bad(n, "the image has more than %d bytes", MaxImage)
-		return
-	}
-	o.add(number, code)
-}
-
-// open reports whether an image with a header waits for lines.
-func (l *logReader) open() bool {
-	for _, o := range l.recent() {
-		if !o.complete() {
-			return true
-		}
-	}
-	return false
+	part := &l.parts[len(l.parts)-1]
+	part.lines = append(part.lines, logLine{n, number, code, m[3], caller(text, m[0])})
 }
 
 // caller returns who printed a line, from what is in front of the match.

@@ -69,18 +69,30 @@ func TestReadRealLogs(t *testing.T) {
 
 func TestReadLog(t *testing.T) {
 	const (
-		headA  = "flen=3 proglen=20 pass=2 image=ffffffffa0001000 from=a b pid=7\n"
-		headB  = "flen=4 proglen=18 pass=3 image=ffffffffa0002000 from=b pid=8\n"
-		lineA0 = "JIT code: 00000000: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f\n"
-		lineA1 = "JIT code: 00000010: 10 11 12 13\n"
-		lineB0 = "JIT code: 00000000: f0 f1 f2 f3 f4 f5 f6 f7 f8 f9 fa fb fc fd fe ff\n"
-		lineB1 = "JIT code: 00000010: ee ef\n"
-		codeA  = "000102030405060708090a0b0c0d0e0f10111213"
-		codeB  = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeffeeef"
+		headA   = "flen=3 proglen=20 pass=2 image=ffffffffa0001000 from=a b pid=7\n"
+		headB   = "flen=4 proglen=18 pass=3 image=ffffffffa0002000 from=b pid=8\n"
+		lineA0  = "JIT code: 00000000: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f\n"
+		lineA1  = "JIT code: 00000010: 10 11 12 13\n"
+		lineB0  = "JIT code: 00000000: f0 f1 f2 f3 f4 f5 f6 f7 f8 f9 fa fb fc fd fe ff\n"
+		lineB1  = "JIT code: 00000010: ee ef\n"
+		headA2  = "flen=3 proglen=20 pass=2 image=ffffffffa0003000 from=c pid=9\n"
+		lineC0  = "JIT code: 00000000: c0 c1 c2 c3 c4 c5 c6 c7 c8 c9 ca cb cc cd ce cf\n"
+		lineC1  = "JIT code: 00000010: d0 d1 d2 d3\n"
+		lineF1  = "JIT code: 00000010: 10 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d 1e 1f\n"
+		lineF1b = "JIT code: 00000010: 20 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d 1e 1f\n"
+		lineF2  = "JIT code: 00000020: 30 31 32 33\n"
+		codeA   = "000102030405060708090a0b0c0d0e0f10111213"
+		codeB   = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeffeeef"
 	)
 	a := brief{1, 3, 2, 0xffffffffa0001000, "a b", 7, codeA}
 	b := brief{1, 4, 3, 0xffffffffa0002000, "b", 8, codeB}
 	at := func(b brief, line int) brief { b.Line = line; return b }
+	twice := func(lines ...string) (all string) {
+		for _, line := range lines {
+			all += line + line
+		}
+		return all
+	}
 	prefixed := func(prefix string, lines ...string) string {
 		return prefix + strings.Join(lines, prefix)
 	}
@@ -94,9 +106,18 @@ func TestReadLog(t *testing.T) {
 		{"A syslog prefix is passed over.", prefixed("Nov 30 10:06:01 host kernel: [   12.345678] ", headA, lineA0, lineA1), []brief{a}, nil},
 		{"Lines end as on other systems.", strings.ReplaceAll(headA+lineA0+lineA1, "\n", "\r\n"), []brief{a}, nil},
 		{"The last line has no end.", strings.TrimSuffix(headA+lineA0+lineA1, "\n"), []brief{a}, nil},
-		{"Mixed dumps are told apart where the second image begins later.",
-			headA + lineA0 + headB + lineB0 + lineA1, nil,
-			[]string{"log:5: JIT code: 00000010: the images of lines 1 and 3", "log:1: the image has 16 of 20", "log:3: the image has 16 of 18"}},
+		{"A line goes where its length fits.", headA + lineA0 + headB + lineB0 + lineA1, []brief{a}, []string{"log:3: the image has 16 of 18"}},
+		{"Mixed dumps are told apart by their lengths, if there is one way only.", headA + lineA0 + headB + lineB0 + lineA1 + lineB1, []brief{a, at(b, 3)}, nil},
+		{"They are not where two lines may as well change places.",
+			strings.Replace(headA, "proglen=20", "proglen=32", 1) + lineA0 + strings.Replace(headB, "proglen=18", "proglen=36", 1) + lineB0 + lineF1 + lineF1b + lineF2,
+			nil, []string{"log:5: JIT code: 00000010: the images of lines 1 and 3 both go on there"}},
+		{"Dumps of one length whose headers come first cannot be told apart.", headA + headA2 + lineA0 + lineC0 + lineA1 + lineC1, nil,
+			[]string{"log:3: JIT code: 00000000: the images of lines 1 and 2 both go on there", "log:1: the image has a header and no bytes", "log:2: the image has a header"}},
+		{"A dump without its end does not spoil those behind it.", headA2 + lineA0 + headA + lineA0 + lineA1, []brief{at(a, 3)}, []string{"log:1: the image has 16 of 20"}},
+		{"Neither does one without its beginning.", headA2 + lineA1 + headA + lineA0 + lineA1 + headB + lineB0 + lineB1, []brief{at(a, 3), at(b, 6)}, []string{"log:2: JIT code: 00000010: no image goes on there", "log:1: the image has a header"}},
+		{"Nor one without any line.", headB + headA + lineA0 + lineA1, []brief{at(a, 2)}, []string{"log:1: the image has a header and no bytes"}},
+		{"Of two headers of one length it is not known whose the lines are.", headA2 + headA + lineA0 + lineA1, nil, []string{"log:3: JIT code: 00000000: the images of lines 1 and 2"}},
+		{"A log in which all is twice has its images once.", twice(headA, lineA0, lineA1, headB, lineB0, lineB1), []brief{a, at(b, 7)}, nil},
 		{"Mixed dumps are told apart by the thread that prints them.",
 			"[T1] " + headA + "[T2] " + headB + "[T2] " + lineB0 + "[T1] " + lineA0 + "[T1] " + lineA1 + "[T2] " + lineB1, []brief{a, at(b, 2)}, nil},
 		{"Mixed dumps in the old form are told apart by their addresses.",
@@ -129,6 +150,22 @@ func TestReadLog(t *testing.T) {
 				t.Errorf("%s\ngot error %v, want %q", tt.desc, err, want)
 			}
 		}
+	}
+}
+
+// The number of an image counts those that could not be read.
+func TestNumbers(t *testing.T) {
+	const (
+		good    = "flen=1 proglen=2 pass=1 image=ffffffffa0001000\nJIT code: 00000000: 31 c0\n"
+		damaged = "flen=1 proglen=4 pass=1 image=ffffffffa0002000\n"
+	)
+	entries, err := Read("log", []byte(good+damaged+good))
+	if err == nil || len(entries) != 2 || entries[0].Number != 1 || entries[1].Number != 3 {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	entries, err = Read("records", []byte("{\n"+`{"name":"n","kind":"seccomp","program":[[6,0,0,0]],"kernel":"6.1-armv5","base":null,"image":null,"errno":22}`))
+	if err == nil || len(entries) != 1 || entries[0].Number != 2 {
+		t.Errorf("%+v, %v", entries, err)
 	}
 }
 

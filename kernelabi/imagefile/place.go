@@ -21,6 +21,9 @@ type Placing struct {
 	// Layout is that of the kernel, where it is known better than from the
 	// profile; nil: the profile's, unless the code's first loads say otherwise.
 	Layout kernelabi.Layout
+	// Fields are single fields of the layout that are known better still, named
+	// as kernelabi.Layout.With takes them.
+	Fields map[string]int
 
 	// Program is what the image was made of, if that is known: it helps to find
 	// the base. A record has its own.
@@ -34,7 +37,7 @@ type Placing struct {
 // profile has its images.
 //
 // Errors: *Error when no profile is given or the record is a refusal,
-// *kernelabi.CodeError, *kernelabi.UnresolvedError, *kernelabi.NoBaseError,
+// *kernelabi.ArchError, *kernelabi.CodeError, *kernelabi.UnresolvedError, *kernelabi.NoBaseError,
 // *kernelabi.AmbiguousBaseError.
 func (e *Entry) Image(p Placing) (*kernelabi.Image, error) {
 	if e.Record != nil && e.Code == nil {
@@ -63,7 +66,11 @@ func (e *Entry) Image(p Placing) (*kernelabi.Image, error) {
 		Code: e.Code, Base: p.Profile.Base, Profile: p.Profile,
 		Origin: e.String(), Insns: e.Insns, Pass: e.Pass,
 	}
+	if err := img.Mislabelled(); err != nil {
+		return nil, err
+	}
 	e.findLayout(img, p.Layout)
+	img.Profile = img.Profile.WithLayout(p.Fields)
 	if err := e.findBase(img, p, symbols); err != nil {
 		return nil, err
 	}

@@ -137,8 +137,8 @@ func TestPlacing(t *testing.T) {
 	if _, err := amd64.Image(Placing{Profile: profile(t, "linux-6.18-x86_64"), Program: bpf.Program{{Code: bpf.RetK}}}); !errors.As(err, &none) {
 		t.Errorf("another program is noticed: %v", err)
 	}
-	var code *kernelabi.CodeError
-	if _, err := amd64.Image(Placing{Profile: profile(t, "linux-6.1-armv7")}); !errors.As(err, &code) {
+	var arch *kernelabi.ArchError
+	if _, err := amd64.Image(Placing{Profile: profile(t, "linux-6.1-armv7")}); !errors.As(err, &arch) {
 		t.Errorf("code of another architecture is noticed: %v", err)
 	}
 }

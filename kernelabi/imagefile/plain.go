@@ -51,12 +51,13 @@ func ReadHex(file string, data []byte) ([]Entry, error) {
 func ReadRecords(file string, data []byte) ([]Entry, error) {
 	var entries []Entry
 	var errs []error
-	n := 0
+	n, number := 0, 0
 	for line := range bytes.Lines(data) {
 		n++
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
+		number++
 		rec := new(kernelabi.KernelImageRecord)
 		if err := json.Unmarshal(line, rec); err != nil {
 			if len(errs) < maxErrors {
@@ -64,7 +65,7 @@ func ReadRecords(file string, data []byte) ([]Entry, error) {
 			}
 			continue
 		}
-		e := Entry{File: file, Line: n, Form: Records, Name: rec.Name, Insns: rec.Flen, Pass: rec.Pass, Record: rec}
+		e := Entry{File: file, Line: n, Number: number, Form: Records, Name: rec.Name, Insns: rec.Flen, Pass: rec.Pass, Record: rec}
 		if rec.Image != nil {
 			e.Code = *rec.Image
 		}

@@ -6,6 +6,8 @@ package uc
 // #cgo nocallback kuc_run
 // #cgo noescape kuc_flush_tlb
 // #cgo nocallback kuc_flush_tlb
+// #cgo noescape kuc_forget
+// #cgo nocallback kuc_forget
 import "C"
 
 import (
@@ -38,9 +40,14 @@ type Config struct {
 	// the program counter.
 	State []Register
 
-	// Trace, if not nil, are two registers to record before every instruction
-	// of the image, for at most TraceSteps of them.
+	// Trace, if not nil, are the registers to record before every instruction
+	// of the image, at most MaxTraced, for at most TraceSteps instructions. With
+	// them come the words that the Stack register, the TraceSP-th of Trace,
+	// points to in TraceStack, memory outside the Go heap that the guest has at
+	// StackVA.
 	Trace      []int
+	TraceSP    int
+	TraceStack []byte
 	TraceSteps int
 
 	// CheckAccesses makes the engine note unaligned accesses; calls of the
@@ -122,6 +129,7 @@ func New(c Config) (*Engine, error) {
 	if e.k = C.kuc_new(handle, C.uint32_t(c.Inputs)); e.k == nil {
 		return fail("state", errors.New("out of memory"))
 	}
+	e.k.ram = C.uint64_t(len(c.RAM))
 	if err := check(C.kuc_hook(e.k)); err != nil {
 		return fail("add hooks", err)
 	}
@@ -143,11 +151,26 @@ func New(c Config) (*Engine, error) {
 		}
 	}
 	if c.Trace != nil {
-		if err := check(C.kuc_trace(e.k, C.int(c.Trace[0]), C.int(c.Trace[1]), C.uint32_t(c.TraceSteps))); err != nil {
+		if err := e.trace(&c); err != nil {
 			return fail("add the trace hook", err)
 		}
 	}
 	return e, nil
+}
+
+// trace adds the hook that records what is executed.
+func (e *Engine) trace(c *Config) error {
+	if len(c.Trace) > MaxTraced {
+		return fmt.Errorf("%d registers, at most %d can be traced", len(c.Trace), MaxTraced)
+	}
+	var regs [MaxTraced]C.int
+	for i, r := range c.Trace {
+		regs[i] = C.int(r)
+	}
+	e.k.trace_sp = C.int(c.TraceSP)
+	e.k.trace_stack, e.k.trace_len = (*C.uint8_t)(unsafe.SliceData(c.TraceStack)), C.uint64_t(len(c.TraceStack))
+	e.k.trace_va = C.uint64_t(c.StackVA)
+	return check(C.kuc_trace(e.k, &regs[0], C.uint32_t(len(c.Trace)), C.uint32_t(c.TraceSteps)))
 }
 
 func check(err C.int) error {
@@ -208,17 +231,72 @@ func (e *Engine) SetRegion(i int, base, size, room uint64) error {
 	}
 	r := &e.k.region[i]
 	if r.table == nil {
-		t := C.calloc(C.size_t(room), 4)
+		t := C.calloc(C.size_t(room), 8)
 		if t == nil {
 			return errors.New("no memory for the table of blocks")
 		}
 		e.tables = append(e.tables, t)
-		r.table = (*C.uint32_t)(t)
+		r.table = (*C.uint64_t)(t)
 	}
 	r.base, r.len = C.uint64_t(base), C.uint64_t(size)
-	C.kuc_forget_pages(e.k)
+	C.kuc_forget_blocks(e.k)
 	e.k.regions = max(e.k.regions, C.uint32_t(i+1))
 	return nil
+}
+
+// Edges is the length of the map of edges.
+const Edges = C.KUC_EDGES
+
+// Cover makes the engine note in edges, which has the length Edges and lies
+// outside the Go heap, which of the code's blocks ran after which. programs is
+// the largest number of instructions that a program has.
+func (e *Engine) Cover(edges []byte, program int) error {
+	return check(C.kuc_cover(e.k, (*C.uint8_t)(unsafe.SliceData(edges)), C.uint32_t(program)))
+}
+
+// NewEdges is the number of edges that [Engine.Cover]'s map had not.
+func (e *Engine) NewEdges() uint64 { return uint64(e.k.edges) }
+
+// SetRules tells what the blocks of the image in region 0, at start, are known
+// by: the rules of the instructions of its program, and pcs, the offsets of
+// their code and the end of the last. With none it is their offsets alone.
+func (e *Engine) SetRules(start uint64, pcs []int, rules []uint32) {
+	r := &e.k.rules
+	r.start, r.n = C.uint64_t(start), 0
+	if len(rules) == 0 {
+		return
+	}
+	r.n = C.uint32_t(len(rules))
+	copy(unsafe.Slice((*uint32)(unsafe.Pointer(r.rules)), len(rules)), rules)
+	to := unsafe.Slice((*uint32)(unsafe.Pointer(r.pcs)), len(rules)+1)
+	for i := range to {
+		to[i] = uint32(pcs[i])
+	}
+}
+
+// CountRuns makes the engine count, by offset in region 0 of at most so many
+// bytes, how often the block there ran, and the instructions that were executed
+// outside of the region from there on until the next block in it. Both slices
+// are in C memory, and Site is the offset of the block that ran last.
+func (e *Engine) CountRuns(room int) (runs, called []uint64, err error) {
+	t := C.calloc(C.size_t(room), 16)
+	if t == nil {
+		return nil, nil, errors.New("no memory for counts")
+	}
+	e.tables = append(e.tables, t)
+	both := unsafe.Slice((*uint64)(t), 2*room)
+	e.k.runs, e.k.called = (*C.uint64_t)(&both[0]), (*C.uint64_t)(&both[room])
+	e.k.watch = 1
+	return both[:room:room], both[room:], nil
+}
+
+// Site is the offset in region 0 of the block there that ran last.
+func (e *Engine) Site() uint64 { return uint64(e.k.site) }
+
+// Block is what is known of the block at an offset of region 0.
+func (e *Engine) Block(offset int) (size, insns int) {
+	r := &e.k.region[0]
+	return unpack(unsafe.Slice(r.table, int(r.len))[offset])
 }
 
 // Run restores the saved registers and executes from begin until the guest
@@ -271,8 +349,13 @@ func (e *Engine) Unfinished() (insns, blocks uint64, flags uint8) {
 
 // LastBlock is the block that the code under test entered last.
 func (e *Engine) LastBlock() (addr uint64, size, insns int) {
-	entry := uint32(C.kuc_last_block(e.k))
-	return uint64(e.k.block), int(entry >> 16), int(entry & 0xffff)
+	size, insns = unpack(C.kuc_last_block(e.k))
+	return uint64(e.k.block), size, insns
+}
+
+// unpack is what the table of a region says of a block.
+func unpack(entry C.uint64_t) (size, insns int) {
+	return int(entry >> 16 & 0xffff), int(entry & 0xffff)
 }
 
 // Translate returns size and number of instructions of the block at addr,
@@ -288,8 +371,14 @@ func (e *Engine) Translate(addr uint64) (size, insns int, err error) {
 func (e *Engine) PC() uint64         { return uint64(e.k.state[0].value) }
 func (e *Engine) State(i int) uint64 { return uint64(e.k.state[i].value) }
 
-// FlushBlocks drops all translations.
-func (e *Engine) FlushBlocks() error { return check(C.kuc_flush_blocks(e.k)) }
+// Translated is the number of blocks that were translated so far.
+func (e *Engine) Translated() uint64 { return uint64(e.k.translated) }
+
+// Forget drops the translations of code from lo to hi, which must be mapped, to
+// adjoining frames; where nothing is mapped, it does nothing.
+func (e *Engine) Forget(lo, hi uint64) error {
+	return check(C.kuc_forget(e.k, C.uint64_t(lo), C.uint64_t(hi)))
+}
 
 // FlushTLB makes changes of page tables visible.
 func (e *Engine) FlushTLB() error { return check(C.kuc_flush_tlb(e.k)) }
@@ -303,18 +392,25 @@ func (e *Engine) Words() []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(p)), int(n))
 }
 
+// What a [Step] has room for.
+const (
+	MaxTraced  = C.KUC_TRACED
+	StackWords = C.KUC_STACK_WORDS
+)
+
+// A Step is a struct kuc_step.
+var _ [unsafe.Sizeof(Step{})]byte = [C.sizeof_struct_kuc_step]byte{}
+
 // Step is an instruction of the image that was about to be executed, with the
-// registers of [Config.Trace] as they were.
+// registers of [Config.Trace] and the stack from its pointer up as they were.
 type Step struct {
-	Addr uint64
-	Regs [2]uint32
+	Addr  uint64
+	Regs  [MaxTraced]uint64
+	Stack [StackWords]uint32
 }
 
-// Steps is the trace of the input that ran last.
+// Steps is the trace of the input that ran last, in C memory: it is valid until
+// the next run.
 func (e *Engine) Steps() []Step {
-	steps := make([]Step, e.k.steps)
-	for i, s := range unsafe.Slice(e.k.step, int(e.k.steps)) {
-		steps[i] = Step{uint64(s.addr), [2]uint32{uint32(s.reg[0]), uint32(s.reg[1])}}
-	}
-	return steps
+	return unsafe.Slice((*Step)(unsafe.Pointer(e.k.step)), int(e.k.steps))
 }

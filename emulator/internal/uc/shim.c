@@ -24,13 +24,13 @@ int uc_context_free(void *context);
 /* uc_ctl's control word is type | arguments << 26 | direction << 30. */
 #define CTL(type, args, dir) ((int)((uint32_t)(type) | (uint32_t)(args) << 26 | (uint32_t)(dir) << 30))
 #define CTL_REQUEST_CACHE CTL(8, 2, 3)
-#define CTL_FLUSH_BLOCKS CTL(10, 0, 1)
+#define CTL_REMOVE_CACHE CTL(9, 2, 1)
 #define CTL_FLUSH_TLB CTL(11, 0, 1)
 #define CTL_BUFFER_SIZE CTL(13, 1, 1)
 
 enum {
 	HOOK_INTR = 1 << 0, HOOK_CODE = 1 << 2, HOOK_BLOCK = 1 << 3,
-	HOOK_READ = 1 << 10, HOOK_WRITE = 1 << 11, HOOK_EDGE_GENERATED = 1 << 15
+	HOOK_FETCH_PROTECTED = 1 << 9, HOOK_READ = 1 << 10, HOOK_WRITE = 1 << 11, HOOK_EDGE_GENERATED = 1 << 15
 };
 enum { ARM_COPROCESSOR = 139 };
 
@@ -57,11 +57,50 @@ static void halt(struct kuc *k, uint32_t reason)
 	uc_emu_stop(k->uc);
 }
 
+static uint32_t mix(uint32_t a, uint32_t b)
+{
+	uint64_t x = ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u;
+	x ^= x >> 29;
+	return (uint32_t)(x * 0xbf58476d1ce4e5b9u >> 32);
+}
+
+/* What the block at pc is known by. */
+static uint32_t identity(const struct kuc *k, uint64_t pc)
+{
+	const struct kuc_rules *r = &k->rules;
+	uint64_t at = pc - r->start;
+	if (at >= k->region[0].len)
+		return mix(~0u, (uint32_t)pc);
+	if (r->n == 0)
+		return mix(0, (uint32_t)at);
+	if (at < r->pcs[0])
+		return mix(1, (uint32_t)at);
+	uint32_t lo = 0, hi = r->n; /* the last i with pcs[i] <= at is in lo..hi */
+	while (lo < hi) {
+		uint32_t i = lo + (hi - lo + 1) / 2;
+		if (r->pcs[i] <= at)
+			lo = i;
+		else
+			hi = i - 1;
+	}
+	return mix(lo == r->n ? 2 : r->rules[lo], (uint32_t)at - r->pcs[lo]);
+}
+
+/* Where a block is remembered; the one before it there is forgotten. */
+static struct kuc_block *place_of(struct kuc *k, uint64_t addr)
+{
+	return &k->cache[(addr ^ addr >> 8) % KUC_CACHE];
+}
+
 static void note_block(struct kuc *k, uint64_t pc, uint32_t insns, uint32_t size)
 {
 	struct kuc_region *r = region_of(k, pc);
+	struct kuc_block *b = place_of(k, pc);
+	k->translated++;
 	if (r)
-		r->table[pc - r->base] = size << 16 | insns;
+		r->table[pc - r->base] = (uint64_t)(k->edge ? identity(k, pc) : 0) << 32 | size << 16 | insns;
+	if (b->addr == pc)
+		b->addr = 0; /* it may say something else now */
 }
 
 /* Called when a block has been translated, before it runs for the first time. */
@@ -75,10 +114,14 @@ static void on_translated(void *uc, struct block *block, struct block *previous,
 /* An input starts, if there is one more. */
 static void start_input(struct kuc *k)
 {
-	if ((k->running = k->next < k->limit))
+	if ((k->running = k->next < k->limit)) {
 		k->next++;
+		k->steps = 0;
+	}
 	k->count = k->blocks = 0;
 	k->flag = 0;
+	k->previous = 0;
+	k->site = 0;
 }
 
 /* The driver's own blocks: they tell where one input ends and the next starts. */
@@ -101,19 +144,31 @@ static void on_driver(struct kuc *k, uint64_t addr)
 }
 
 /* The block's entry in its region's table, 0 outside of regions. */
-static uint32_t entry_of(struct kuc *k, uint64_t addr)
+static uint64_t entry_of(struct kuc *k, uint64_t addr)
 {
-	uint64_t number = addr >> KUC_PAGE_BITS, at = addr & KUC_PAGE_MASK;
-	struct kuc_page *p = &k->page[number % KUC_PAGES];
-	if (p->number != number) {
-		struct kuc_region *r = region_of(k, addr);
-		if (!r)
-			return 0;
-		/* Regions are whole pages. */
-		p->number = number;
-		p->table = r->table + (addr - at - r->base);
+	struct kuc_region *r = region_of(k, addr);
+	return r ? r->table[addr - r->base] : 0;
+}
+
+/* Takes down that a block runs, for whoever wants to know more than counts. */
+static void watch_block(struct kuc *k, uint64_t addr, uint64_t entry)
+{
+	if (k->edge) {
+		uint32_t id = (uint32_t)(entry >> 32);
+		uint8_t *e = &k->edge[(id ^ k->previous) % KUC_EDGES];
+		k->edges += !*e;
+		*e = 1;
+		k->previous = id << 1 | id >> 31; /* so that a-b is not b-a */
 	}
-	return p->table[at];
+	if (k->runs) {
+		uint64_t at = addr - k->region[0].base;
+		if (at < k->region[0].len) {
+			k->runs[at]++;
+			k->site = at;
+		} else {
+			k->called[k->site] += entry & 0xffff;
+		}
+	}
 }
 
 /* What on_block does not do itself. */
@@ -123,31 +178,34 @@ static __attribute__((noinline)) void on_other_block(struct kuc *k, uint64_t add
 		on_driver(k, addr);
 		return;
 	}
-	uint32_t entry = entry_of(k, addr);
+	struct kuc_block *b = place_of(k, addr);
+	b->addr = addr;
+	b->entry = entry_of(k, addr);
 	k->block = addr;
-	if (entry >> 16 == size)
-		k->count += entry & 0xffff;
-	else
+	if ((b->entry >> 16 & 0xffff) == size) {
+		k->count += b->entry & 0xffff;
+		watch_block(k, addr, b->entry);
+	} else {
 		k->flag |= KUC_INEXACT;
+	}
 	if (++k->blocks > k->budget)
 		halt(k, KUC_BUDGET);
 }
 
-/* Called for every block that runs: its 2 ns are most of what the counting
- * costs. The driver's page is never in the cache of pages. */
+/* Called for every block that runs: its 1 ns is most of what the counting
+ * costs. The driver's blocks are never among those remembered. */
 static void on_block(void *uc, uint64_t addr, uint32_t size, void *user)
 {
 	struct kuc *k = user;
-	const struct kuc_page *p = &k->page[addr >> KUC_PAGE_BITS & (KUC_PAGES - 1)];
+	const struct kuc_block *b = place_of(k, addr);
 	(void)uc;
-	if (p->number == addr >> KUC_PAGE_BITS) {
-		uint32_t entry = p->table[addr & KUC_PAGE_MASK];
-		if (entry >> 16 == size && k->blocks < k->budget) {
-			k->blocks++;
-			k->count += entry & 0xffff;
-			k->block = addr;
-			return;
-		}
+	if (b->addr == addr && (b->entry >> 16 & 0xffff) == size && k->blocks < k->budget) {
+		k->blocks++;
+		k->count += b->entry & 0xffff;
+		k->block = addr;
+		if (k->watch)
+			watch_block(k, addr, b->entry);
+		return;
 	}
 	on_other_block(k, addr, size);
 }
@@ -186,7 +244,20 @@ void kuc_free(struct kuc *k)
 	free(k->insns);
 	free(k->flags);
 	free(k->step);
+	free(k->rules.pcs);
+	free(k->rules.rules);
 	free(k);
+}
+
+static int on_never(void *uc, int type, uint64_t addr, int size, int64_t value, void *user)
+{
+	(void)uc;
+	(void)type;
+	(void)addr;
+	(void)size;
+	(void)value;
+	(void)user;
+	return 0;
 }
 
 int kuc_hook(struct kuc *k)
@@ -197,6 +268,15 @@ int kuc_hook(struct kuc *k)
 		err = uc_hook_add(k->uc, &hook, HOOK_BLOCK, (void *)on_block, k, 1, 0);
 	if (!err)
 		err = uc_hook_add(k->uc, &hook, HOOK_EDGE_GENERATED, (void *)on_translated, k, 1, 0);
+	/* For every block that it translates, Unicorn goes through its whole TLB,
+	 * 10 us on ARM, in case the block's page was written to by the guest before.
+	 * Pages of code are read-only here. It does not if there is a hook of
+	 * accesses for the block's virtual address, whatever it is called for: this
+	 * one is for fetches from physical memory that is not executable, and all
+	 * is. Unlike others it does not slow accesses down, as long as it is not
+	 * for physical addresses where memory is. */
+	if (!err)
+		err = uc_hook_add(k->uc, &hook, HOOK_FETCH_PROTECTED, (void *)on_never, k, k->ram, UINT64_MAX);
 	return err;
 }
 
@@ -209,23 +289,30 @@ static void on_instruction(void *uc, uint64_t addr, uint32_t size, void *user)
 		return;
 	struct kuc_step *s = &k->step[k->steps++];
 	s->addr = addr;
-	for (int i = 0; i < 2; i++) {
-		uint64_t value = 0;
-		uc_reg_read(uc, k->trace_reg[i], &value);
-		s->reg[i] = (uint32_t)value;
+	void *into[KUC_TRACED];
+	memset(s->reg, 0, sizeof s->reg); /* narrow registers write their own size only */
+	for (uint32_t i = 0; i < k->traced; i++)
+		into[i] = &s->reg[i];
+	uc_reg_read_batch(uc, k->trace_reg, into, (int)k->traced);
+	uint64_t at = s->reg[k->trace_sp] - k->trace_va;
+	memset(s->stack, 0, sizeof s->stack);
+	if (at < k->trace_len) {
+		uint64_t left = k->trace_len - at;
+		memcpy(s->stack, k->trace_stack + at, left < sizeof s->stack ? left : sizeof s->stack);
 	}
 }
 
-/* Makes the engine record what it executes, which is slow. */
-int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps)
+/* Makes the engine record what it executes, which is slow. trace_sp and
+ * trace_stack are to be set as well. */
+int kuc_trace(struct kuc *k, const int *regs, uint32_t n, uint32_t max_steps)
 {
 	size_t hook;
 	k->step = calloc(max_steps, sizeof *k->step);
 	if (!k->step)
 		return UC_ERR_NOMEM;
 	k->max_steps = max_steps;
-	k->trace_reg[0] = reg0;
-	k->trace_reg[1] = reg1;
+	memcpy(k->trace_reg, regs, n * sizeof *regs);
+	k->traced = n;
 	return uc_hook_add(k->uc, &hook, HOOK_CODE, (void *)on_instruction, k, 1, 0);
 }
 
@@ -293,11 +380,23 @@ int kuc_save(struct kuc *k)
 	return err ? err : uc_context_save(k->uc, k->clean);
 }
 
+/* Makes the engine take down edges, in KUC_EDGES bytes at edge, for programs of
+ * up to so many instructions. */
+int kuc_cover(struct kuc *k, uint8_t *edge, uint32_t insns)
+{
+	k->rules.pcs = calloc(insns + 1, sizeof *k->rules.pcs);
+	k->rules.rules = calloc(insns, sizeof *k->rules.rules);
+	if (!k->rules.pcs || !k->rules.rules)
+		return UC_ERR_NOMEM;
+	k->edge = edge;
+	k->watch = 1;
+	return 0;
+}
+
 /* Regions have changed. */
-void kuc_forget_pages(struct kuc *k) { memset(k->page, 0, sizeof k->page); }
+void kuc_forget_blocks(struct kuc *k) { memset(k->cache, 0, sizeof k->cache); }
 
 int kuc_set_buffer(void *uc, uint32_t bytes) { return uc_ctl(uc, CTL_BUFFER_SIZE, bytes); }
-int kuc_flush_blocks(struct kuc *k) { return uc_ctl(k->uc, CTL_FLUSH_BLOCKS); }
 int kuc_flush_tlb(struct kuc *k) { return uc_ctl(k->uc, CTL_FLUSH_TLB); }
 
 /* The block that starts at addr, which must be mapped executable up to the
@@ -313,6 +412,14 @@ int kuc_translate(struct kuc *k, uint64_t addr, uint32_t *insns, uint32_t *size)
 	*insns = block.insns;
 	*size = block.size;
 	return 0;
+}
+
+/* Drops the translations of [lo, hi), which must be mapped, in adjoining frames:
+ * elsewhere this does nothing. */
+int kuc_forget(struct kuc *k, uint64_t lo, uint64_t hi)
+{
+	int err = uc_context_restore(k->uc, k->clean); /* the registers say what is mapped */
+	return err ? err : uc_ctl(k->uc, CTL_REMOVE_CACHE, lo, hi);
 }
 
 void kuc_run(struct kuc *k, uint64_t begin)
@@ -334,8 +441,8 @@ void kuc_run(struct kuc *k, uint64_t begin)
 		k->error = err;
 }
 
-/* size << 16 | instructions of the block that was entered last. */
-uint32_t kuc_last_block(struct kuc *k) { return entry_of(k, k->block); }
+/* The entry of the block that was entered last. */
+uint64_t kuc_last_block(struct kuc *k) { return entry_of(k, k->block); }
 
 void kuc_stop(void *uc) { uc_emu_stop(uc); }
 

@@ -6,27 +6,38 @@
 #include <stdint.h>
 
 /* A range of code whose blocks are counted. table[addr - base] is
- * size << 16 | instructions of the block that starts there, 0 if none was
- * translated yet. */
+ * identity << 32 | size << 16 | instructions of the block that starts there, 0
+ * if none was translated yet. */
 struct kuc_region {
 	uint64_t base, len;
-	uint32_t *table;
+	uint64_t *table;
 };
 
-/* An instruction of the image that is about to be executed, and two registers
- * before it. */
+/* What the image's blocks are known by, wherever in it they are: the rule that
+ * an instruction of the program was compiled by and the offset in its code.
+ * Instruction i's code starts at offset pcs[i]; pcs[n] is the end of the last. */
+struct kuc_rules {
+	uint64_t start; /* address of the image */
+	uint32_t n;     /* 0: not known */
+	uint32_t *pcs, *rules;
+};
+
+enum { KUC_TRACED = 20, KUC_STACK_WORDS = 32 };
+
+/* An instruction of the image that is about to be executed, with the traced
+ * registers before it and the stack from its pointer up. */
 struct kuc_step {
 	uint64_t addr;
-	uint32_t reg[2];
+	uint64_t reg[KUC_TRACED];
+	uint32_t stack[KUC_STACK_WORDS];
 };
 
-enum { KUC_REGIONS = 32, KUC_PAGES = 64, KUC_PAGE_BITS = 12, KUC_PAGE_MASK = 4095 };
+enum { KUC_EDGES = 1 << 16, KUC_REGIONS = 32, KUC_CACHE = 256 };
 
-/* The table of one page of a region, for the page that was met last of those
- * that fall on the same place of a cache. */
-struct kuc_page {
-	uint64_t number; /* 0: none */
-	uint32_t *table;
+/* A block that ran: its entry in its region's table. */
+struct kuc_block {
+	uint64_t addr; /* 0: none */
+	uint64_t entry;
 };
 
 /* A register that is read after every run. What its number does not tell of a
@@ -60,12 +71,14 @@ struct kuc {
 	uint64_t driver, driver_len, first, leave, pause;
 	struct kuc_region region[KUC_REGIONS]; /* region[0] is the image */
 	uint32_t regions;
-	struct kuc_page page[KUC_PAGES];
+	struct kuc_block cache[KUC_CACHE];
 
+	uint64_t translated; /* blocks, ever */
 	uint64_t budget;    /* blocks per input */
 	uint64_t *insns;    /* per input of a window: executed instructions */
 	uint8_t *flags;     /* per input: KUC_INEXACT and the like */
 	uint32_t inputs;    /* length of both */
+	uint64_t ram;       /* bytes of memory, from physical address 0 on */
 	uint32_t limit;     /* inputs of this window; the driver may not start more */
 
 	/* State of the input that runs, or ran last. */
@@ -75,10 +88,28 @@ struct kuc {
 	uint32_t flag;      /* KUC_INEXACT and the like */
 	uint64_t block;     /* the block that was entered last */
 
+	int watch; /* watch_block has something to do */
+
+	/* Edges between blocks, if edge is not NULL: which of KUC_EDGES there were. */
+	uint8_t *edge;
+	uint64_t edges;     /* new ones */
+	uint32_t previous;  /* identity of the block before, turned */
+	struct kuc_rules rules;
+
+	/* By offset in the image's pages, if runs is not NULL: how often the block
+	 * there ran, and how many instructions were executed elsewhere between it
+	 * and the next one of the image. */
+	uint64_t *runs, *called;
+	uint64_t site;      /* offset of the image's block that ran last */
+
 	/* The trace of the input that ran last, if kuc_trace was called. */
 	struct kuc_step *step;
 	uint32_t steps, max_steps;
-	int trace_reg[2];
+	int trace_reg[KUC_TRACED];
+	uint32_t traced;
+	int trace_sp;              /* the stack pointer's place among them */
+	const uint8_t *trace_stack; /* the stack in host memory, and where the guest has it */
+	uint64_t trace_va, trace_len;
 
 	/* The stack, if kuc_check was called: a push writes at most reach bytes
 	 * below the pointer before it moves it. */
@@ -96,18 +127,19 @@ struct kuc {
 struct kuc *kuc_new(void *uc, uint32_t inputs);
 void kuc_free(struct kuc *k);
 int kuc_hook(struct kuc *k);
-int kuc_trace(struct kuc *k, int reg0, int reg1, uint32_t max_steps);
+int kuc_trace(struct kuc *k, const int *regs, uint32_t n, uint32_t max_steps);
 int kuc_check(struct kuc *k, int stack_reg, uint64_t stack_pa, uint64_t stack_va, uint64_t stack_len, uint64_t reach);
 int kuc_check_call(struct kuc *k, uint64_t addr);
+int kuc_cover(struct kuc *k, uint8_t *edge, uint32_t insns);
 int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value);
 int kuc_save(struct kuc *k);
-void kuc_forget_pages(struct kuc *k);
+void kuc_forget_blocks(struct kuc *k);
 int kuc_set_buffer(void *uc, uint32_t bytes);
-int kuc_flush_blocks(struct kuc *k);
 int kuc_flush_tlb(struct kuc *k);
 int kuc_translate(struct kuc *k, uint64_t addr, uint32_t *insns, uint32_t *size);
+int kuc_forget(struct kuc *k, uint64_t lo, uint64_t hi);
 void kuc_run(struct kuc *k, uint64_t begin);
-uint32_t kuc_last_block(struct kuc *k);
+uint64_t kuc_last_block(struct kuc *k);
 void kuc_stop(void *uc);
 uint32_t kuc_context_words(struct kuc *k, const uint32_t **words);
 

@@ -2,32 +2,24 @@ package livekernel
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
-const goarch = runtime.GOARCH
-
-// host is what this machine's kernel says of itself.
+// host is a kernel by what it says of itself.
 type host struct {
-	release      string // "6.18.44-generic"
-	machine      string // "x86_64", "armv7l"
+	probe.System
 	major, minor int
 }
 
-func thisHost() (*host, error) {
-	var uts unix.Utsname
-	if err := unix.Uname(&uts); err != nil {
-		return nil, &UnavailableError{"the kernel's version", "uname: " + err.Error(), ""}
-	}
-	h := &host{release: unix.ByteSliceToString(uts.Release[:]), machine: unix.ByteSliceToString(uts.Machine[:])}
-	if n, _ := fmt.Sscanf(h.release, "%d.%d", &h.major, &h.minor); n != 2 {
-		return nil, &UnavailableError{"the kernel's version", fmt.Sprintf("release %q begins with no version", h.release), ""}
+// newHost reads the version. The error is an *UnavailableError.
+func newHost(system probe.System) (*host, error) {
+	h := &host{System: system}
+	if n, _ := fmt.Sscanf(h.Release, "%d.%d", &h.major, &h.minor); n != 2 {
+		return nil, unavailable("the kernel's version", fmt.Sprintf("release %q begins with no version", h.Release), "")
 	}
 	return h, nil
 }
@@ -37,17 +29,23 @@ func (h *host) atLeast(major, minor int) bool {
 }
 
 // profile is the kernel as the reference has to take it: its checker and its
-// semantics. It has no layout: nothing is emulated.
+// semantics. They are those of the built-in profile of the same version and
+// processor if there is one. It has no layout: nothing is emulated.
 func (h *host) profile() *kernelabi.Profile {
 	p := *kernelabi.Current()
-	p.Name = "linux-" + h.release
-	p.Summary = "the running kernel"
+	p.Name = "linux-" + h.Release
+	p.Summary = "a running kernel"
 	p.Rules = h.rules()
 	p.Semantics = kernelabi.Semantics{
 		NoDeviceKeepsA:            h.atLeast(4, 0),
 		NlattrFailLoads0:          h.atLeast(4, 0),
 		VlanPresentInTCI:          !h.atLeast(4, 20),
 		NegativeOffsetsReachFrags: h.atLeast(6, 16),
+	}
+	if kernel, _, err := h.names(); err == nil {
+		if known, err := kernelabi.ProfileByName("linux-" + kernel); err == nil {
+			p.Arch, p.Rules, p.Semantics = known.Arch, known.Rules, known.Semantics
+		}
 	}
 	return &p
 }
@@ -79,9 +77,9 @@ var cpuArchs = []struct{ prefix, cpu, name string }{
 // Kernels whose images kjit cannot run are an *UnavailableError.
 func (h *host) names() (kernel, cpu string, err error) {
 	for _, a := range cpuArchs {
-		if strings.HasPrefix(h.machine, a.prefix) && (goarch == "amd64") == (a.cpu == "x86-64") {
+		if strings.HasPrefix(h.Machine, a.prefix) && (h.GOARCH == "amd64") == (a.cpu == "x86-64") {
 			return fmt.Sprintf("%d.%d-%s", h.major, h.minor, a.name), a.cpu, nil
 		}
 	}
-	return "", "", &UnavailableError{"capture", fmt.Sprintf("there is no emulated kernel for images of %s (kjit for %s)", h.machine, goarch), ""}
+	return "", "", unavailable("capture", fmt.Sprintf("there is no emulated kernel for images of %s (kjit for %s)", h.Machine, h.GOARCH), "")
 }

@@ -1,4 +1,4 @@
-package livekernel
+package probe
 
 import (
 	"errors"
@@ -12,36 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kjit-project/kjit/bpf"
-	"github.com/kjit-project/kjit/kernelabi"
 	"github.com/kjit-project/kjit/seccompdata"
 )
 
-// callJob runs a seccomp filter on system calls.
-type callJob struct {
-	Original  bpf.Program // has to be acceptable, and is never in force
-	Answering bpf.Program // what is made of it
-	Word      uint32      // where it expects the signal
-	Calls     []kernelabi.Syscall
-}
-
-type callAnswer struct {
-	Errno  int      // the kernel refused the original
-	Values []uint32 // of the calls, up to one that killed the thread
-	Killed bool     // one more call killed it: its value is 0
-}
-
-// maxKilled is how many calls of one job may kill: each takes a new process.
-const maxKilled = 8
-
-const tooManyKilled = "the filter kills the caller; enough callers have been killed"
+func init() { Serve("calls", answerCalls) }
 
 // run does the job in as many children as it takes.
-func (j *callJob) run() (*callAnswer, error) {
-	total := &callAnswer{}
+func (j *Calls) run() (*Answers, error) {
+	total := &Answers{}
 	rest := *j
-	for killed := 0; killed <= maxKilled; killed++ {
-		var answer callAnswer
-		if err := inChild("calls", &rest, &answer); err != nil {
+	for killed := 0; killed <= MaxKilled; killed++ {
+		var answer Answers
+		if err := InChild("calls", &rest, &answer); err != nil {
 			return nil, err
 		}
 		total.Errno = answer.Errno
@@ -58,13 +40,13 @@ func (j *callJob) run() (*callAnswer, error) {
 }
 
 // answerCalls does a job in the child.
-func answerCalls(job *callJob) (*callAnswer, error) {
+func answerCalls(job *Calls) (*Answers, error) {
 	bystander, err := startBystander()
 	if err != nil {
 		return nil, err
 	}
 	var (
-		answer = &callAnswer{Values: make([]uint32, len(job.Calls))}
+		answer = &Answers{Values: make([]uint32, len(job.Calls))}
 		done   atomic.Int64
 		tid    atomic.Int64
 		end    = make(chan error, 1)
@@ -98,9 +80,9 @@ func startBystander() (tid int, err error) {
 	go func() {
 		runtime.LockOSThread()
 		tid = unix.Gettid()
-		err := noNewPrivs()
+		err := NoNewPrivs()
 		if err == nil {
-			if _, errno := install(bpf.Program{{Code: bpf.RetK, K: retAllow}}, 0); errno != 0 {
+			if _, errno := Install(bpf.Program{{Code: bpf.RetK, K: RetAllow}}, 0); errno != 0 {
 				err = fmt.Errorf("seccomp(2): %w", errno)
 			}
 		}
@@ -113,30 +95,30 @@ func startBystander() (tid int, err error) {
 
 // filtered tries the original, gives the thread the answering filter, and makes
 // the calls.
-func (j *callJob) filtered(bystander int, answer *callAnswer, done *atomic.Int64) error {
-	if err := noNewPrivs(); err != nil {
+func (j *Calls) filtered(bystander int, answer *Answers, done *atomic.Int64) error {
+	if err := NoNewPrivs(); err != nil {
 		return err
 	}
-	blockSignals()
-	r, errno := install(j.Original, unix.SECCOMP_FILTER_FLAG_TSYNC)
+	BlockSignals()
+	r, errno := Install(j.Original, unix.SECCOMP_FILTER_FLAG_TSYNC)
 	if errno != 0 {
-		answer.Errno, answer.Values = int(errno), nil
+		answer.Errno, answer.Values = errno, nil
 		return nil
 	}
 	if int(r) != bystander {
 		return errors.New("seccomp(2) did not find the thread that keeps the filter from being in force")
 	}
-	if _, errno := install(j.Answering, 0); errno != 0 {
+	if _, errno := Install(j.Answering, 0); errno != 0 {
 		return fmt.Errorf("seccomp(2), for a filter that shows the value of another that it accepts: %w", errno)
 	}
 	for i := range j.Calls {
-		call := j.Calls[i].Data
-		for part := range uint32(parts) {
+		call := j.Calls[i]
+		for part := range uint32(Parts) {
 			bits, err := ask(&call, j.Word, part)
 			if err != nil {
 				return fmt.Errorf("call %d: %w", i, err)
 			}
-			answer.Values[i] |= bits << (part * partBits)
+			answer.Values[i] |= bits << (part * PartBits)
 		}
 		done.Store(int64(i) + 1)
 	}
@@ -147,10 +129,10 @@ func (j *callJob) filtered(bystander int, answer *callAnswer, done *atomic.Int64
 func ask(call *seccompdata.Data, word, part uint32) (uint32, error) {
 	n, shift := (word-seccompdata.OffArgs)/8, word%8*8
 	args := call.Args
-	args[n] = args[n]&^(0xffffffff<<shift) | uint64(signal|part)<<shift
+	args[n] = args[n]&^(0xffffffff<<shift) | uint64(Signal|part)<<shift
 	r, errno := filteredCall(uintptr(call.Nr), &args)
 	// 4095 is an error number to the kernel and a result to Go.
-	if negative := -int(r); errno == 0 && negative > 0 && negative < 1<<partBits {
+	if negative := -int(r); errno == 0 && negative > 0 && negative < 1<<PartBits {
 		return uint32(negative), nil
 	}
 	if errno == 0 && r != 0 {

@@ -1,4 +1,4 @@
-package livekernel
+package harness
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ const maxDefault = 64
 // i386, ARM, aarch64.
 var audits = []uint32{0xc000003e, 0x40000003, 0x40000028, 0xc00000b7}
 
-// DefaultInputs are inputs to record with a program when nobody names any: for
+// DefaultInputs are inputs for a program when nobody names any: for
 // socket filters the packets of the corpus, for seccomp filters system calls
 // with the numbers that the program compares with.
 func DefaultInputs(prog bpf.Program, kind bpf.Kind) ([]kernelabi.Input, error) {

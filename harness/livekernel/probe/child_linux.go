@@ -1,4 +1,4 @@
-package livekernel
+package probe
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 )
 
 // A seccomp filter is for good, and may kill. It goes into a process that is
-// thrown away: this executable once more, which init diverts before its main
+// thrown away: this executable once more, which Serve diverts before its main
 // function. The parent writes one job to its standard input and reads one answer.
 
 // childEnv tells a process that it is to do a job.
@@ -29,23 +29,18 @@ const childEnv = "KJIT_LIVEKERNEL_CHILD"
 // childTime is what a job may take.
 const childTime = 60 * time.Second
 
-func init() {
-	what := os.Getenv(childEnv)
-	if what == "" {
+// Serve makes do what a child does that [InChild] was called for with the same
+// name: such a process does not return from here. Packages call it when they
+// are initialised.
+func Serve[Job, Answer any](what string, do func(*Job) (*Answer, error)) {
+	if os.Getenv(childEnv) != what {
 		return
 	}
 	// The filtered thread must be alone with its filter: no collector may want
 	// it to stop. Its processor stays lost when the thread is killed.
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(4)
-	err := fmt.Errorf("%s=%q: no such job", childEnv, what)
-	switch what {
-	case "calls":
-		err = serve(answerCalls)
-	case "image":
-		err = serve(answerImage)
-	}
-	if err != nil {
+	if err := serve(do); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -64,8 +59,8 @@ func serve[Job, Answer any](do func(*Job) (*Answer, error)) error {
 	return json.NewEncoder(os.Stdout).Encode(answer)
 }
 
-// inChild has a child do a job.
-func inChild(what string, job, answer any) error {
+// InChild has a child do a job.
+func InChild(what string, job, answer any) error {
 	self, err := os.Executable()
 	if err != nil {
 		return &UnavailableError{"a process for seccomp filters", err.Error(), ""}
@@ -98,24 +93,24 @@ func inChild(what string, job, answer any) error {
 // The system calls of a filtered thread, made with the raw call: the runtime
 // must not notice.
 
-// noNewPrivs lets the thread have filters without privileges.
-func noNewPrivs() error {
+// NoNewPrivs lets the thread have filters without privileges.
+func NoNewPrivs() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl(PR_SET_NO_NEW_PRIVS): %w", err)
 	}
 	return nil
 }
 
-// blockSignals keeps signal handlers, and with them the runtime's preemption,
+// BlockSignals keeps signal handlers, and with them the runtime's preemption,
 // away from the thread.
-func blockSignals() {
+func BlockSignals() {
 	all := ^uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, 8, 0, 0)
 }
 
-// install gives the thread a seccomp filter. With SECCOMP_FILTER_FLAG_TSYNC r is
+// Install gives the thread a seccomp filter. With SECCOMP_FILTER_FLAG_TSYNC r is
 // the thread that stands against it.
-func install(prog bpf.Program, flags uintptr) (r uintptr, errno syscall.Errno) {
+func Install(prog bpf.Program, flags uintptr) (r uintptr, errno syscall.Errno) {
 	filter := sockFprog(prog)
 	r, _, errno = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&filter)))
 	runtime.KeepAlive(filter)

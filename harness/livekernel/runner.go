@@ -1,41 +1,55 @@
 package livekernel
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 	"github.com/kjit-project/kjit/kernelabi"
+	"github.com/kjit-project/kjit/seccompdata"
 )
 
-// Runner is the running kernel.
+// Runner is a kernel that runs.
 type Runner struct {
+	name    string
 	profile *kernelabi.Profile
-	pair    *socketPair
+	kernel  probe.Kernel
 }
 
 // Open returns the running kernel as a runner named "kernel". It needs no
 // privileges. The error is an *UnavailableError.
 func Open() (harness.Runner, error) {
-	host, err := thisHost()
+	kernel, err := probe.Running()
 	if err != nil {
 		return nil, err
 	}
-	pair, err := newSocketPair()
+	r, err := New("kernel", kernel)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, kernel.Close())
 	}
-	return &Runner{host.profile(), pair}, nil
+	return r, nil
 }
 
-func (r *Runner) Name() string                { return "kernel" }
-func (r *Runner) Profile() *kernelabi.Profile { return r.profile }
-func (r *Runner) Close() error                { return r.pair.close() }
+// New returns a kernel as a runner, which closes it. The error is an
+// *UnavailableError.
+func New(name string, kernel probe.Kernel) (*Runner, error) {
+	host, err := newHost(kernel.System())
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{name, host.profile(), kernel}, nil
+}
 
+func (r *Runner) Name() string                { return r.name }
+func (r *Runner) Profile() *kernelabi.Profile { return r.profile }
+func (r *Runner) Close() error                { return r.kernel.Close() }
+
+// Run runs the program on the kernel. A kernel that fails in the middle
+// (*harness.Failure) gives no outcome for these inputs.
 func (r *Runner) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.Input, out []harness.Outcome) ([]harness.Outcome, error) {
 	// What the reference refuses has to be refused by the kernel too.
 	reference, _ := bpf.Compile(prog, kind, r.profile.Rules)
@@ -46,7 +60,11 @@ func (r *Runner) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.Input, 
 	} else {
 		err = r.runPackets(prog, reference, inputs, got)
 	}
-	if err != nil {
+	var failure *harness.Failure
+	switch {
+	case errors.As(err, &failure):
+		fill(got, harness.Outcome{Kind: harness.Failed, Why: failure.Error(), PC: -1, ShiftPC: -1})
+	case err != nil:
 		return out, err
 	}
 	return append(out, got...), nil
@@ -60,15 +78,18 @@ func untried(why string) harness.Outcome {
 	return harness.Outcome{Kind: harness.Untried, Why: why, PC: -1, ShiftPC: -1}
 }
 
+// enomem is ENOMEM on all Linux.
+const enomem = syscall.Errno(12)
+
 // refusedWith is the outcome of a program that the kernel does not take.
 func refusedWith(errno syscall.Errno) harness.Outcome {
-	o := harness.Outcome{Kind: harness.Rejected, Why: "the running kernel refuses it: " + errno.Error(), PC: -1, ShiftPC: -1}
+	o := harness.Outcome{Kind: harness.Rejected, Why: "the kernel refuses it: " + errno.Error(), PC: -1, ShiftPC: -1}
 	switch errno {
-	case unix.EINVAL:
+	case kernelabi.EINVAL:
 	case kernelabi.ENOTSUPP:
-		o.Kind, o.Why = harness.Refused, "the running kernel's JIT does not compile it"
-	case unix.ENOMEM:
-		o.Kind, o.Why = harness.Untried, "the running kernel has no memory for it: sysctl -w net.core.optmem_max=4000000 allows more"
+		o.Kind, o.Why = harness.Refused, "the kernel's JIT does not compile it"
+	case enomem:
+		o.Kind, o.Why = harness.Untried, "the kernel has no memory for it: sysctl -w net.core.optmem_max=4000000 allows more"
 	default:
 		o.Kind = harness.Untried
 	}
@@ -77,34 +98,41 @@ func refusedWith(errno syscall.Errno) harness.Outcome {
 
 // runPackets fills got for inputs that are packets.
 func (r *Runner) runPackets(prog bpf.Program, reference *bpf.Machine, inputs []kernelabi.Input, got []harness.Outcome) error {
-	if errno, err := r.pair.attach(prog); err != nil {
+	var which []int
+	var packets [][]byte
+	for i, input := range inputs {
+		skb, ok := input.(*kernelabi.Skb)
+		why := "a system call is nothing for a socket filter"
+		if ok {
+			why = reasonAgainst(reference, skb.Under(r.profile.Semantics), unlikePacket(skb))
+		}
+		if why != "" {
+			got[i] = untried(why)
+			continue
+		}
+		which, packets = append(which, i), append(packets, skb.Packet)
+	}
+	passed, err := r.kernel.Packets(prog, packets)
+	if err != nil {
 		return err
-	} else if errno != 0 {
-		fill(got, refusedWith(errno))
+	}
+	if passed.Errno != 0 {
+		fill(got, refusedWith(passed.Errno))
 		return nil
 	}
 	// Inputs whose value is above what they show, by the bits that they do show.
 	more := map[int][]int{}
-	for i, input := range inputs {
-		skb, ok := input.(*kernelabi.Skb)
-		if !ok {
-			got[i] = untried("a system call is nothing for a socket filter")
-			continue
-		}
-		if why := reasonAgainst(reference, skb.Under(r.profile.Semantics), unlikePacket(skb)); why != "" {
-			got[i] = untried(why)
-			continue
-		}
-		n, passed, errno := r.pair.pass(skb.Packet)
-		switch {
+	for n, i := range which {
+		arrived, size := passed.Arrivals[n], len(packets[n])
+		switch errno := arrived.Errno(); {
 		case errno != 0:
-			got[i] = untried(fmt.Sprintf("a packet of %d bytes cannot be sent: %v", len(skb.Packet), errno))
-		case !passed:
+			got[i] = untried(fmt.Sprintf("a packet of %d bytes cannot be sent: %v", size, errno))
+		case arrived == probe.Dropped:
 			got[i] = value(0)
-		case n < len(skb.Packet):
-			got[i] = value(uint32(n))
+		case int(arrived) < size:
+			got[i] = value(uint32(arrived))
 		default:
-			width := visibleBits(n)
+			width := visibleBits(size)
 			more[width] = append(more[width], i)
 		}
 	}
@@ -119,44 +147,45 @@ func (r *Runner) runPackets(prog bpf.Program, reference *bpf.Machine, inputs []k
 // readFully finds values of which the packets show only that they are not below
 // their length.
 func (r *Runner) readFully(prog bpf.Program, width int, which []int, inputs []kernelabi.Input, got []harness.Outcome) error {
+	packets := make([][]byte, len(which))
+	for n, i := range which {
+		packets[n] = inputs[i].(*kernelabi.Skb).Packet
+	}
 	for shift := 0; shift < 32; shift += width {
 		slice, err := sliced(prog, shift, min(width, 32-shift))
-		var errno syscall.Errno
+		why := fmt.Sprintf("the value is not below the length of the packet, and more of it cannot be read: %v", err)
+		passed := &probe.Passed{}
 		if err == nil {
-			errno, err = r.pair.attach(slice)
-		}
-		if err != nil && err != errTooLong {
-			return err
-		}
-		if err != nil || errno != 0 {
-			why := fmt.Sprintf("the value is not below the length of the packet, and more of it cannot be read: %v", errTooLong)
-			if errno != 0 {
-				why = fmt.Sprintf("the value is not below the length of the packet; the program that shows more of it is refused: %v", errno)
+			if passed, err = r.kernel.Packets(slice, packets); err != nil {
+				return err
 			}
+			why = fmt.Sprintf("the value is not below the length of the packet; the program that shows more of it is refused: %v", passed.Errno)
+		}
+		if err != nil || passed.Errno != 0 {
 			for _, i := range which {
 				got[i] = untried(why)
 			}
 			return nil
 		}
-		for _, i := range which {
-			packet := inputs[i].(*kernelabi.Skb).Packet
-			n, passed, errno := r.pair.pass(packet)
-			switch {
-			case errno != 0:
-				return fmt.Errorf("a packet of %d bytes went through before and cannot be sent now: %w", len(packet), errno)
-			case passed && len(packet) == 0:
-				n = 1
+		for n, i := range which {
+			arrived := passed.Arrivals[n]
+			if errno := arrived.Errno(); errno != 0 {
+				return fmt.Errorf("a packet of %d bytes went through before and cannot be sent now: %w", len(packets[n]), errno)
+			}
+			bits := uint32(max(0, arrived))
+			if len(packets[n]) == 0 && arrived != probe.Dropped {
+				bits = 1
 			}
 			if shift == 0 {
 				got[i] = value(0)
 			}
-			got[i].Value |= uint32(n) << shift
+			got[i].Value |= bits << shift
 		}
 	}
-	for _, i := range which {
+	for n, i := range which {
 		// The program itself has the last word. An empty packet arrives if the
 		// value is 1 or more.
-		if least := max(uint32(len(inputs[i].(*kernelabi.Skb).Packet)), 1); got[i].Value < least {
+		if least := max(uint32(len(packets[n])), 1); got[i].Value < least {
 			got[i] = harness.Outcome{
 				Kind: harness.Failed, PC: -1, ShiftPC: -1,
 				Why: fmt.Sprintf("the program returns %d or more, but %d where its value is read in slices", least, got[i].Value),
@@ -168,6 +197,7 @@ func (r *Runner) readFully(prog bpf.Program, width int, which []int, inputs []ke
 
 // runCalls fills got for inputs that are system calls.
 func (r *Runner) runCalls(prog bpf.Program, reference *bpf.Machine, inputs []kernelabi.Input, got []harness.Outcome) error {
+	goarch := r.kernel.System().GOARCH
 	native, ok := nativeABIs[goarch]
 	if !ok {
 		fill(got, untried("seccomp filters are not run on "+goarch))
@@ -178,7 +208,7 @@ func (r *Runner) runCalls(prog bpf.Program, reference *bpf.Machine, inputs []ker
 		fill(got, untried("the program reads all words of the arguments: none is left to mark calls with"))
 		return nil
 	}
-	job := callJob{Original: prog, Word: word}
+	job := probe.Calls{Original: prog, Word: word, Calls: []seccompdata.Data{}}
 	var err error
 	if job.Answering, err = answering(prog, word); err != nil {
 		fill(got, untried(err.Error()))
@@ -200,14 +230,14 @@ func (r *Runner) runCalls(prog bpf.Program, reference *bpf.Machine, inputs []ker
 			continue
 		}
 		which = append(which, i)
-		job.Calls = append(job.Calls, *call)
+		job.Calls = append(job.Calls, call.Data)
 	}
-	answer, err := job.run()
+	answer, err := r.kernel.Calls(&job)
 	if err != nil {
 		return err
 	}
 	if answer.Errno != 0 {
-		fill(got, refusedWith(syscall.Errno(answer.Errno)))
+		fill(got, refusedWith(answer.Errno))
 		return nil
 	}
 	for n, i := range which {
@@ -218,6 +248,8 @@ func (r *Runner) runCalls(prog bpf.Program, reference *bpf.Machine, inputs []ker
 	}
 	return nil
 }
+
+const tooManyKilled = "the filter kills the caller; enough callers have been killed"
 
 func fill(got []harness.Outcome, o harness.Outcome) {
 	for i := range got {

@@ -1,0 +1,186 @@
+/* What a batch costs without kjit: the memory and registers of one of kjit's
+ * machines, with its driver, an image and a window of packets, run by nothing
+ * but Unicorn. `make bench-c` makes the snapshot and compares.
+ *
+ *   cbench SNAPSHOT ROUNDS
+ *
+ * prints nanoseconds of processor time for a packet, the best of all rounds:
+ * with the packets where they are; with every packet and 128 bytes of what the
+ * kernel knows of it copied there before; and that with a callback for each
+ * block that counts it, which is how budgets are kept.
+ *
+ * The snapshot is numbers of 64 bits in this host's order: magic, architecture,
+ * mode, processor model, size of memory, number of registers and a pair of
+ * number and value for each (number -1: the x86 MSR that the next pair's number
+ * is), begin, address after the halt, number of packets, where in memory the
+ * driver's cursor is and what it is to be, where the results are (one every 16
+ * bytes), and for each packet its place and size and the expected result; then
+ * the memory. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <unicorn/unicorn.h>
+
+enum { MAGIC = 0x6b6a6974, METADATA = 128, BATCHES = 64 };
+
+struct packet {
+	uint64_t at, size, want;
+};
+
+struct snapshot {
+	FILE *file;
+	uint64_t ram_size, begin, halted, packets, cursor_at, cursor, results;
+	struct packet *packet;
+	uint8_t *ram;
+	uint64_t blocks;
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "cbench: %s\n", what);
+	exit(1);
+}
+
+static void check(uc_err err, const char *what)
+{
+	if (err) {
+		fprintf(stderr, "cbench: %s: %s\n", what, uc_strerror(err));
+		exit(1);
+	}
+}
+
+static uint64_t next(struct snapshot *s)
+{
+	uint64_t v;
+	if (fread(&v, sizeof v, 1, s->file) != 1)
+		die("the snapshot is too short");
+	return v;
+}
+
+static void count(uc_engine *uc, uint64_t addr, uint32_t size, void *user)
+{
+	struct snapshot *s = user;
+	(void)uc;
+	(void)addr;
+	(void)size;
+	s->blocks++;
+}
+
+static uc_engine *load(struct snapshot *s, const char *name, int hook)
+{
+	uc_engine *uc;
+	s->file = fopen(name, "rb");
+	if (!s->file || next(s) != MAGIC)
+		die("no snapshot");
+	uint64_t arch = next(s), mode = next(s);
+	check(uc_open((uc_arch)arch, (uc_mode)mode, &uc), "open");
+	check(uc_ctl_set_cpu_model(uc, (int)next(s)), "processor model");
+	check(uc_ctl_set_tcg_buffer_size(uc, 16 << 20), "buffer");
+	s->ram_size = next(s);
+	s->ram = aligned_alloc(4096, s->ram_size);
+	if (!s->ram)
+		die("out of memory");
+	check(uc_mem_map_ptr(uc, 0, s->ram_size, UC_PROT_ALL, s->ram), "map memory");
+	for (uint64_t n = next(s); n > 0; n--) {
+		uint64_t reg = next(s), value = next(s);
+		if (reg == UINT64_MAX) {
+			uc_x86_msr msr = {.rid = (uint32_t)value};
+			msr.value = next(s);
+			check(uc_reg_write(uc, UC_X86_REG_MSR, &msr), "write an MSR");
+		} else {
+			check(uc_reg_write(uc, (int)reg, &value), "write a register");
+		}
+	}
+	s->begin = next(s);
+	s->halted = next(s);
+	s->packets = next(s);
+	s->cursor_at = next(s);
+	s->cursor = next(s);
+	s->results = next(s);
+	s->packet = calloc(s->packets, sizeof *s->packet);
+	for (uint64_t i = 0; i < s->packets; i++)
+		s->packet[i] = (struct packet){next(s), next(s), next(s)};
+	if (fread(s->ram, 1, s->ram_size, s->file) != s->ram_size)
+		die("the snapshot is too short");
+	fclose(s->file);
+	if (hook) {
+		uc_hook h;
+		check(uc_hook_add(uc, &h, UC_HOOK_BLOCK, (void *)count, s, 1, 0), "hook");
+	}
+	return uc;
+}
+
+static void run(struct snapshot *s, uc_engine *uc, uc_context *clean)
+{
+	uint64_t pc = 0;
+	memcpy(s->ram + s->cursor_at, &s->cursor, sizeof s->cursor);
+	check(uc_context_restore(uc, clean), "restore");
+	check(uc_emu_start(uc, s->begin, 0, 0, 0), "run");
+	check(uc_reg_read(uc, UC_X86_REG_RIP, &pc), "read");
+	if (pc != s->halted)
+		die("the driver did not come to its end");
+	for (uint64_t i = 0; i < s->packets; i++) {
+		uint32_t got;
+		memcpy(&got, s->ram + s->results + 16 * i, sizeof got);
+		if (got != s->packet[i].want)
+			die("a wrong result");
+	}
+}
+
+static double cpu(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return 1e9 * t.tv_sec + t.tv_nsec;
+}
+
+static void measure(const char *name, int rounds, int copy, int hook)
+{
+	struct snapshot s = {0};
+	uc_engine *uc = load(&s, name, hook);
+	uc_context *clean;
+	check(uc_context_alloc(uc, &clean), "context");
+	check(uc_context_save(uc, clean), "context");
+	uint64_t size = 0;
+	for (uint64_t i = 0; i < s.packets; i++)
+		size += s.packet[i].size;
+	/* Where packets come from, and where what is known of them would go. */
+	uint8_t *from = malloc(size), *metadata = malloc(2 * METADATA * s.packets), *p = from;
+	if (!from || !metadata)
+		die("out of memory");
+	memset(metadata, 1, 2 * METADATA * s.packets);
+	for (uint64_t i = 0; i < s.packets; i++, p += s.packet[i].size)
+		memcpy(p, s.ram + s.packet[i].at, s.packet[i].size);
+	run(&s, uc, clean);
+	double best = 0;
+	for (int round = 0; round < rounds; round++) {
+		double began = cpu();
+		for (int batch = 0; batch < BATCHES; batch++) {
+			p = from;
+			for (uint64_t i = 0; copy && i < s.packets; i++, p += s.packet[i].size) {
+				memcpy(s.ram + s.packet[i].at, p, s.packet[i].size);
+				memcpy(metadata + METADATA * i, metadata + METADATA * (s.packets + i), METADATA);
+			}
+			run(&s, uc, clean);
+		}
+		double took = (cpu() - began) / BATCHES / s.packets;
+		if (best == 0 || took < best)
+			best = took;
+	}
+	printf("%.2f\n", best);
+	uc_close(uc);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		die("usage: cbench SNAPSHOT ROUNDS");
+	int rounds = atoi(argv[2]);
+	measure(argv[1], rounds, 0, 0);
+	measure(argv[1], rounds, 1, 0);
+	measure(argv[1], rounds, 1, 1);
+	return 0;
+}
