@@ -31,6 +31,7 @@ type cli struct {
 	Capture captureCmd `cmd:"" help:"Compile a program in the running Linux kernel and bring back its image."`
 	Seccomp seccompCmd `cmd:"" help:"Everything about seccomp filters."`
 	Doctor  doctorCmd  `cmd:"" help:"Check the installation and the emulator engine."`
+	Graph   graphCmd   `cmd:"" help:"Draw the control flow of a program, with the counts of a replay and machine code."`
 	Bench   benchCmd   `cmd:"" help:"Count and measure: published tables beside ours."`
 
 	JSON    bool             `name:"json" help:"Print one JSON object per line instead of text; an error that ends the command too, as {\"type\": \"error\", ...}."`

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/graph"
+	"github.com/kjit-project/kjit/kernelabi"
+)
+
+type graphCmd struct {
+	Program string   `arg:"" help:"Program file in any form, -, corpus:NAME, or a filter expression."`
+	Inputs  []string `arg:"" optional:"" help:"Packets or system calls whose ways through the program are counted: captures, lines of hex, JSON Lines, or corpus:packets."`
+
+	Hex    []string `placeholder:"HEX" sep:"none" help:"A packet in hex (repeatable)."`
+	JIT    string   `name:"jit" placeholder:"NAME" help:"Put the machine code of this JIT beside the blocks."`
+	Kind   string   `placeholder:"KIND" help:"What the program is attached to: socket or seccomp (default: as the inputs; else socket)."`
+	DLT    string   `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for filter expressions (default ${default})."`
+	DOT    bool     `name:"dot" help:"Write the language of Graphviz instead of SVG."`
+	Output string   `short:"o" placeholder:"FILE" help:"Write to this file (default: standard output)."`
+
+	metadata `group:"Packet metadata:"`
+}
+
+func (c *graphCmd) Help() string {
+	return `Draws the control flow of a program: blocks in the order of the program, jumps in
+lanes to their left, with packets the counts and the heat of each block.
+
+  kjit graph 'tcp port 80' trace.pcap -o port80.svg
+  kjit graph corpus:posting2011 --jit linux-3.10-x86_64 -o posting.svg
+  kjit graph filter.txt --dot | dot -Tpdf -o filter.pdf`
+}
+
+func (c *graphCmd) Run(ctx context.Context, std streams) error {
+	out, err := openOutput(c.Output, std.out)
+	if err != nil {
+		return err
+	}
+	prog, err := loadProgram(ctx, c.Program, c.DLT, std.in)
+	if err != nil {
+		return err
+	}
+	inputs, err := loadInputs(ctx, c.Inputs, c.Hex, &c.metadata, false, std)
+	if err != nil {
+		return err
+	}
+	kind, err := c.kind(prog, inputs)
+	if err != nil {
+		return err
+	}
+	g, err := c.draw(prog, kind, inputs.Inputs)
+	if err != nil {
+		return err
+	}
+	var picture bytes.Buffer
+	write := g.WriteSVG
+	if c.DOT {
+		write = g.WriteDOT
+	}
+	if err := write(&picture); err != nil {
+		return err
+	}
+	return out.write(picture.Bytes())
+}
+
+// kind is what is asked for, else what the inputs are for, else what the
+// program itself knows.
+func (c *graphCmd) kind(prog *source, inputs *inputSet) (kind bpf.Kind, err error) {
+	if len(inputs.Inputs) > 0 {
+		if kind, err = inputs.kind(); err != nil {
+			return kind, err
+		}
+	} else if prog.Kind != nil {
+		kind = *prog.Kind
+	}
+	if c.Kind == "" {
+		return kind, nil
+	}
+	asked := kind
+	if err := asked.UnmarshalText([]byte(c.Kind)); err != nil {
+		return kind, badInput(fmt.Errorf("--kind: %w", err))
+	}
+	if len(inputs.Inputs) > 0 && asked != kind {
+		return kind, badInput(fmt.Errorf("--kind %s: the inputs are for %s filters", asked, kind))
+	}
+	return asked, nil
+}
+
+// draw makes the graph with all that is asked for.
+func (c *graphCmd) draw(prog *source, kind bpf.Kind, inputs []kernelabi.Input) (*graph.Graph, error) {
+	profile := kernelabi.Current()
+	if c.JIT != "" {
+		var err error
+		if profile, err = harness.ProfileByName(c.JIT); err != nil {
+			return nil, badInput(fmt.Errorf("--jit: %w", err))
+		}
+	}
+	m, err := bpf.Compile(prog.Program, kind, profile.Rules)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%s: %w", prog.Name, err))
+	}
+	g := graph.New(prog.Name, prog.Program)
+	if len(inputs) > 0 {
+		g.Count(m, inputs, profile.Semantics)
+	}
+	if c.JIT == "" {
+		return g, nil
+	}
+	jit, err := harness.NewJIT(profile)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	defer jit.Close()
+	img, err := jit.Image(prog.Program, kind)
+	if err == nil {
+		err = g.AddNative(img)
+	}
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%s: %s: %w", prog.Name, c.JIT, err))
+	}
+	return g, nil
+}
