@@ -98,7 +98,9 @@ func TestCheckBadCompilers(t *testing.T) {
 		compile compilerFunc
 		says    string
 	}{
-		{"One that panics.", func(prog bpf.Program) (*kernelabi.Image, error) { return &kernelabi.Image{Code: ret[len(prog)+9:]}, nil }, "the compiler panics: runtime error: slice bounds"},
+		{"One that panics.", func(prog bpf.Program) (*kernelabi.Image, error) {
+			return &kernelabi.Image{Code: ret[len(prog)+9:]}, nil
+		}, "the compiler panics: runtime error: slice bounds"},
 		{"One that fails.", func(bpf.Program) (*kernelabi.Image, error) { return nil, errors.New("out of luck") }, "the compiler fails: out of luck"},
 		{"One that returns nothing.", func(bpf.Program) (*kernelabi.Image, error) { return nil, nil }, "gives no code, and no reason"},
 		{"One with a map of another length.", func(bpf.Program) (*kernelabi.Image, error) { return &kernelabi.Image{Code: ret, PCMap: []int{0}}, nil }, "the image's PCMap has 1 offsets"},

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/harness/judge"
@@ -115,20 +113,20 @@ func (r *Repro) Format() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &txtar.Archive{Comment: head.Bytes(), Files: []txtar.File{{Name: programFile, Data: program}, {Name: inputFile, Data: append(input, '\n')}}}
+	a := &archive{head.Bytes(), []archived{{programFile, program}, {inputFile, input}}}
 	if r.Image != nil {
 		image, err := json.Marshal(r.Image)
 		if err != nil {
 			return nil, err
 		}
-		a.Files = append(a.Files, txtar.File{Name: imageFile, Data: append(image, '\n')})
+		a.files = append(a.files, archived{imageFile, image})
 	}
 	for _, f := range []struct{ name, text string }{{placeFile, r.Place}, {listingFile, r.Listing}} {
 		if f.text != "" {
-			a.Files = append(a.Files, txtar.File{Name: f.name, Data: []byte(f.text)})
+			a.files = append(a.files, archived{f.name, []byte(f.text)})
 		}
 	}
-	return txtar.Format(a), nil
+	return a.format(), nil
 }
 
 // programText is bpf_asm source where that says all, and else JSON.
@@ -150,17 +148,17 @@ func Parse(name string, data []byte) (*Repro, error) {
 	if len(data) > maxFile {
 		return bad(0, "more than %d MiB", maxFile>>20)
 	}
-	a := txtar.Parse(data)
+	a := parseArchive(data)
 	r := &Repro{Expect: Diverge}
-	if line, err := r.head(a.Comment); err != nil {
+	if line, err := r.head(a.head); err != nil {
 		return bad(line, "%v", err)
 	}
 	files := map[string][]byte{}
-	for _, f := range a.Files {
-		if _, twice := files[f.Name]; twice {
-			return bad(0, "%s is there twice", f.Name)
+	for _, f := range a.files {
+		if _, twice := files[f.name]; twice {
+			return bad(0, "%s is there twice", f.name)
 		}
-		files[f.Name] = f.Data
+		files[f.name] = f.data
 	}
 	for _, needed := range []string{programFile, inputFile} {
 		if files[needed] == nil {
@@ -208,7 +206,7 @@ func (r *Repro) head(head []byte) (line int, err error) {
 		line++
 		text = strings.TrimSpace(text)
 		if comment, ok := strings.CutPrefix(text, "#"); ok {
-			r.Comments = append(r.Comments, strings.TrimSpace(comment))
+			r.Comments = append(r.Comments, oneLine(comment))
 			continue
 		}
 		if text == "" {
