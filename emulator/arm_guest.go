@@ -137,6 +137,7 @@ func (a *armGuest) skbCopyBits() {
 	const position, end, frag, limit = arm.R4, arm.R5, arm.R6, arm.IP
 	saved := arm.Regs(position, end, frag)
 	fail, done, copyByte, out := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
+	part, loop := a.NewLabel(), a.NewLabel()
 	a.begin("skb_copy_bits")
 	a.Push(saved | arm.Regs(arm.LR))
 	a.Ldr(arm.AL, limit, arm.At(arm.R0, hdrLen))
@@ -148,7 +149,37 @@ func (a *armGuest) skbCopyBits() {
 	a.Ldr(arm.AL, end, arm.At(arm.R0, hdrTail))
 	a.Ldr(arm.AL, frag, arm.At(arm.R0, hdrFrags))
 
-	loop := a.Here()
+	a.Compare(arm.AL, arm.Cmp, arm.R3, arm.Imm(0))
+	a.Branch(arm.EQ, done)
+
+	// Nearly always it is 4, 2 or 1 bytes of one part.
+	first := a.Here()
+	a.Compare(arm.AL, arm.Cmp, position, arm.R(end))
+	a.Branch(arm.LO, part)
+	a.Alu(arm.AL, arm.Sub, position, position, arm.R(end))
+	a.Ldr(arm.AL, end, arm.At(frag, 0))
+	a.Alu(arm.AL, arm.Add, position, position, arm.R(end))
+	a.Ldr(arm.AL, limit, arm.At(frag, fragEntry/2))
+	a.Alu(arm.AL, arm.Add, end, end, arm.R(limit))
+	a.Alu(arm.AL, arm.Add, frag, frag, arm.Imm(fragEntry))
+	a.Branch(arm.AL, first)
+	a.Bind(part)
+	a.Alu(arm.AL, arm.Add, arm.IP, position, arm.R(arm.R3))
+	a.Compare(arm.AL, arm.Cmp, arm.IP, arm.R(end))
+	a.Branch(arm.HI, loop)
+	a.Compare(arm.AL, arm.Cmp, arm.R3, arm.Imm(4))
+	a.Branch(arm.HI, loop)
+	for i := int32(0); i < 4; i++ {
+		a.Ldrb(arm.AL, arm.IP, arm.At(position, i))
+		a.Strb(arm.AL, arm.IP, arm.At(arm.R2, i))
+		if i < 3 {
+			a.Compare(arm.AL, arm.Cmp, arm.R3, arm.Imm(uint32(i)+1))
+			a.Branch(arm.EQ, done)
+		}
+	}
+	a.Branch(arm.AL, done)
+
+	a.Bind(loop)
 	a.AluS(arm.AL, arm.Sub, arm.R3, arm.R3, arm.Imm(1))
 	a.Branch(arm.MI, done)
 	between := a.Here() // parts follow each other: carry the excess over

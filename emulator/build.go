@@ -279,12 +279,15 @@ func (m *Machine) clean() bool {
 	return true
 }
 
-// restartEngine replaces an engine that is in an unknown state.
+// restartEngine replaces an engine that is in an unknown state, or has grown too
+// large.
 func (m *Machine) restartEngine() error {
 	m.watch.mu.Lock()
 	defer m.watch.mu.Unlock()
 	m.watch.engine = nil
 	m.edgesBefore += m.engine.NewEdges()
+	m.blocksBefore += m.engine.Translated()
+	m.loads = 1
 	m.engine.Close()
 	m.engine = nil
 	if err := m.startEngine(); err != nil {

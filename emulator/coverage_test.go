@@ -92,3 +92,33 @@ func TestEdges(t *testing.T) {
 		t.Error("the map has changed")
 	}
 }
+
+// An engine that is replaced, because it has seen enough images or because code
+// broke it, leaves nothing behind.
+func TestRenewal(t *testing.T) {
+	p := profile(t, "kjit-armv7")
+	m := newMachine(t, p, WithCoverage(), WithAttribution())
+	inputs := []kernelabi.Input{kernelabi.NewSkb(nil), kernelabi.NewSkb(make([]byte, 20))}
+	img := branching(p, 0, 70, 71)
+	edges, blocks := uint64(0), uint64(0)
+	for i := range 3 {
+		if i == 1 {
+			m.loads = renewal
+		}
+		before := m.engine
+		results, a := runAttributed(t, m, img, inputs...)
+		if renewed := m.engine != before; renewed != (i == 1) {
+			t.Errorf("load %d: the engine was replaced: %v", i, renewed)
+		}
+		if results[0].Insns != 4 || results[1].Value != 1 || results[1].Insns != 5 {
+			t.Errorf("load %d: got %+v", i, results)
+		}
+		if a.Insns[0] != (Count{Runs: 2, Insns: 6}) || a.Insns[1] != (Count{Runs: 1, Insns: 1}) {
+			t.Errorf("load %d: attribution %+v", i, a)
+		}
+		if i > 0 && m.NewEdges() != edges || m.Translated() <= blocks {
+			t.Errorf("load %d: %d edges after %d, %d blocks after %d", i, m.NewEdges(), edges, m.Translated(), blocks)
+		}
+		edges, blocks = m.NewEdges(), m.Translated()
+	}
+}

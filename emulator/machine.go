@@ -21,6 +21,11 @@ const (
 	tableFrames = 256 // for page tables
 	maxImage    = 1 << 20
 	arenaFrames = maxImage/pageSize + 3 // for the image and what surrounds it
+
+	// renewal is after how many images the engine is replaced, which takes 1 ms
+	// or so: it never forgets where it put a hook, some 40 bytes for each address
+	// and size of a block that there was.
+	renewal = 1 << 17
 )
 
 // options are the tunables of a machine.
@@ -90,13 +95,15 @@ type Machine struct {
 	end     int    // index of the descriptor that ends the window
 
 	arena     uint64 // physical address of the frames for images
+	loads     int    // images that this engine had
 	image     *kernelabi.Image
 	imagePage region // the image's pages; from the first frame of arena on
 	imageCode span   // where in them its code is, and the only code that is no filling
 
-	edges       []byte // the map of WithCoverage
-	edgesBefore uint64 // what earlier engines have found
-	runs        runs
+	edges []byte // the map of WithCoverage
+	runs  runs
+
+	edgesBefore, blocksBefore uint64 // what earlier engines have found and translated
 
 	busy  atomic.Bool
 	watch watchdog
@@ -137,7 +144,12 @@ func (m *Machine) Profile() *kernelabi.Profile { return m.profile }
 
 // Translated returns how many blocks of code the machine has translated so far,
 // which takes most of the time of a program that is run on few inputs.
-func (m *Machine) Translated() uint64 { return m.engine.Translated() }
+func (m *Machine) Translated() uint64 {
+	if m.engine == nil {
+		return m.blocksBefore
+	}
+	return m.blocksBefore + m.engine.Translated()
+}
 
 // enter claims the machine for a method.
 func (m *Machine) enter() error {
@@ -238,6 +250,11 @@ func (m *Machine) load(img *kernelabi.Image) error {
 	r, err := m.imageRegion(img.Base, uint64(len(img.Code)))
 	if err != nil {
 		return err
+	}
+	if m.loads++; m.loads > renewal {
+		if err := m.restartEngine(); err != nil {
+			return err
+		}
 	}
 	code := span{img.Base - r.va, img.Base - r.va + uint64(len(img.Code))}
 	old, oldCode := m.imagePage, m.imageCode

@@ -222,6 +222,12 @@ type geometry struct {
 	macHeader, networkHeader int
 }
 
+// is compares; == would do so with a call.
+func (g *geometry) is(o *geometry) bool {
+	return g.head == o.head && g.size == o.size && g.headlen == o.headlen && g.headroom == o.headroom &&
+		g.macHeader == o.macHeader && g.networkHeader == o.networkHeader
+}
+
 // write puts a packet that passed Check, and that fits, into slot i.
 func (p *packets) write(i int, s *kernelabi.Skb) {
 	slot, f := &p.slots[i], p.fields
@@ -245,7 +251,7 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	m := slotMem{unsafe.Pointer(unsafe.SliceData(slot.mem))}
 	// One packet after another in a slot is often of the same size.
 	g := geometry{head, len(s.Packet), s.Headlen, s.Headroom, s.MacHeader, s.NetworkHeader}
-	if g != slot.geometry {
+	if !g.is(&slot.geometry) {
 		slot.geometry = g
 		p.writeGeometry(m, slot)
 	}

@@ -255,24 +255,25 @@ func (m *Machine) correct(r *Result) {
 
 // remaining counts the instructions of a block from rip on.
 func (m *Machine) remaining(addr uint64, size, insns int, rip uint64) (int, bool) {
-	// The engine knows its own instructions best. It must not be asked about
-	// blocks that ended for their size: from rip on they would go on farther,
-	// possibly to where nothing is mapped.
-	if insns < 200 && size < 2000 {
-		s, n, err := m.engine.Translate(rip)
-		if err == nil && rip+uint64(s) == addr+uint64(size) {
-			return n, true
-		}
-	}
-	n := 0
-	for at := rip; at < addr+uint64(size); n++ {
+	n, at, end := 0, rip, addr+uint64(size)
+	for ; at < end; n++ {
 		size := m.arch.instruction(m.code(at, int(m.plan.longest)))
 		if size == 0 {
-			return 0, false
+			break
 		}
 		at += uint64(size)
 	}
-	return n, true
+	if at == end {
+		return n, true
+	}
+	// There is an instruction that is not decoded here. The engine knows its own.
+	// It must not be asked about blocks that ended for their size: from rip on
+	// they would go on farther, possibly to where nothing is mapped.
+	if insns >= 200 || size >= 2000 {
+		return 0, false
+	}
+	s, n, err := m.engine.Translate(rip)
+	return n, err == nil && rip+uint64(s) == end
 }
 
 // name says what lies at an address, for input i of the window.

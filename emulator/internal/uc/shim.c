@@ -25,6 +25,7 @@ int uc_context_free(void *context);
 #define CTL(type, args, dir) ((int)((uint32_t)(type) | (uint32_t)(args) << 26 | (uint32_t)(dir) << 30))
 #define CTL_REQUEST_CACHE CTL(8, 2, 3)
 #define CTL_REMOVE_CACHE CTL(9, 2, 1)
+#define CTL_FLUSH_TB CTL(10, 0, 1)
 #define CTL_FLUSH_TLB CTL(11, 0, 1)
 #define CTL_BUFFER_SIZE CTL(13, 1, 1)
 
@@ -372,7 +373,7 @@ int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value)
 /* Saves the state that every run starts from. */
 int kuc_save(struct kuc *k)
 {
-	int err = 0;
+	int err = uc_ctl(k->uc, CTL_FLUSH_TB);
 	if (!k->clean)
 		err = uc_context_alloc(k->uc, &k->clean);
 	if (!err && !k->after)
@@ -404,7 +405,11 @@ int kuc_flush_tlb(struct kuc *k) { return uc_ctl(k->uc, CTL_FLUSH_TLB); }
 int kuc_translate(struct kuc *k, uint64_t addr, uint32_t *insns, uint32_t *size)
 {
 	struct block block = {0};
-	int err = uc_ctl(k->uc, CTL_REQUEST_CACHE, addr, &block);
+	/* With a full buffer the engine would leave through the jmp_buf of a run that
+	 * is over. It is emptied before, which costs all translations. */
+	int err = uc_ctl(k->uc, CTL_FLUSH_TB);
+	if (!err)
+		err = uc_ctl(k->uc, CTL_REQUEST_CACHE, addr, &block);
 	if (err)
 		return err;
 	/* on_translated does not see blocks made this way. */
