@@ -15,9 +15,9 @@ func TestCountsWithFullBuffer(t *testing.T) {
 	inputs := postingPackets(1)
 	var results []Result
 	for i := range 8000 {
-		// mov $i, %eax; mov 0, %eax, which faults; shlx, which is not decoded; ret
+		// mov $i, %eax; mov 0, %eax, which faults; prefetch, which is not decoded; ret
 		code := binary.LittleEndian.AppendUint32([]byte{0xb8}, uint32(i))
-		code = append(code, unhex("8b042500000000"+"c4e279f7c0"+"c3")...)
+		code = append(code, unhex("8b042500000000"+"0f0d00"+"c3")...)
 		img := &kernelabi.Image{Code: code, Base: m.profile.Base, BaseKnown: true, Profile: m.profile}
 		if err := m.Load(img); err != nil {
 			t.Fatal(err)

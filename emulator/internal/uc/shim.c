@@ -373,7 +373,7 @@ int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value)
 /* Saves the state that every run starts from. */
 int kuc_save(struct kuc *k)
 {
-	int err = uc_ctl(k->uc, CTL_FLUSH_TB);
+	int err = 0;
 	if (!k->clean)
 		err = uc_context_alloc(k->uc, &k->clean);
 	if (!err && !k->after)
