@@ -6,6 +6,9 @@
 //     runs seccomp filters there
 //   - [NewLibpcap]: bpf_filter of the libpcap that is installed
 //
+// It also has [NewLibseccomp], which makes filters of seccomp profiles as runc
+// does, for kjit's own to be compared with.
+//
 // It is a module of its own: who uses kjit need not download these.
 //
 // # What is compared

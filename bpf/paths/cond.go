@@ -34,6 +34,16 @@ type diagram struct {
 	table []Cond // open addressing, by hash of the node; 0 is free
 	cache []cached
 	limit int
+	work  int // decisions looked at
+}
+
+// maxWork bounds what is done in a space, to a minute or so.
+const maxWork = 1 << 30
+
+func (d *diagram) spend() {
+	if d.work++; d.work > maxWork {
+		panic(&LimitError{"steps", maxWork})
+	}
 }
 
 type cached struct {
@@ -146,6 +156,7 @@ func (d *diagram) apply(op, a, b Cond) Cond {
 			return a
 		}
 	}
+	d.spend()
 	if op != opAndNot && a > b {
 		a, b = b, a
 	}
@@ -177,6 +188,7 @@ func (d *diagram) rewrite(c Cond, step func(n node, lo, hi Cond) Cond) Cond {
 		if r, ok := done[c]; ok {
 			return r
 		}
+		d.spend()
 		n := d.nodes[c]
 		lo := walk(n.lo)
 		r := step(n, lo, walk(n.hi))
@@ -196,6 +208,7 @@ func (d *diagram) levels(c Cond, visit func(level uint32)) {
 			continue
 		}
 		seen[c] = true
+		d.spend()
 		n := d.nodes[c]
 		visit(n.level)
 		todo = append(todo, n.lo, n.hi)

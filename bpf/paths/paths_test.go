@@ -103,7 +103,7 @@ func randomInputs(r *rand.Rand, prog bpf.Program, n int) []Words {
 			case 0:
 				in[word] = edge(r)
 			case 1:
-				in[word] = constants[r.IntN(len(constants))] - constants[r.IntN(len(constants))]
+				in[word] = constants[r.IntN(len(constants))] ^ constants[r.IntN(len(constants))]<<r.IntN(2)
 			case 2:
 				in[word] = constants[r.IntN(len(constants))]
 			default: // a word that equals another

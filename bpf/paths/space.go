@@ -36,6 +36,7 @@ type Space struct {
 	exprs map[Expr]*Expr
 	atoms []atom
 	known map[atom]uint32 // index into atoms
+	tries int             // left to searches
 }
 
 // defaultNodes bounds a space to some 100 MB. Docker's filters for three
@@ -51,12 +52,17 @@ func NewSpace(order ...uint32) *Space {
 		rank:    map[uint32]uint32{},
 		exprs:   map[Expr]*Expr{},
 		known:   map[atom]uint32{},
+		tries:   defaultTries,
 	}
 	for _, word := range order {
 		s.base(word)
 	}
 	return s
 }
+
+// Limit lets the space hold at most so many nodes, 24 bytes or so each, where it
+// is fine to give up early.
+func (s *Space) Limit(nodes int) { s.limit = nodes }
 
 // LimitError is given when an analysis would take too long or too much memory.
 // No result of it is to be used.

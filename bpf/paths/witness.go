@@ -41,12 +41,19 @@ func (a *Answer) UnmarshalText(text []byte) error {
 // Witness returns an input in c, one with low values. Without atoms the answer
 // is always Found or Impossible. With atoms, values are tried for one word
 // after the other until the atoms are conditions on a single word, which are
-// exact; the same condition always gets the same answer.
+// exact. A space has a bound on what it tries altogether, beyond which the answer
+// is Unknown.
 func (s *Space) Witness(c Cond) (in Words, answer Answer) {
-	w := search{s: s, rand: rand.New(rand.NewPCG(1, 2)), tries: 2000}
+	w := search{s: s, rand: rand.New(rand.NewPCG(1, 2)), tries: min(1000, s.tries)}
+	before := w.tries
 	in = Words{}
-	return in, w.solve(c, in)
+	answer = w.solve(c, in)
+	s.tries -= before - max(w.tries, 0)
+	return in, answer
 }
+
+// defaultTries bounds the values that are tried in a space.
+const defaultTries = 20_000
 
 type search struct {
 	s     *Space
@@ -98,7 +105,7 @@ func (w *search) tightest(c Cond, atoms []uint32) (word uint32, possible Cond, c
 	for _, level := range atoms {
 		a := w.s.atoms[level-atomLevel]
 		for _, off := range append(a.l.Words(), a.r.Words()...) {
-			values := w.s.Values(c, off)
+			values := w.s.Project(c, off)
 			if n := w.s.Count(values, off); n < count {
 				word, possible, count = off, values, n
 			}
@@ -154,11 +161,15 @@ func (w *search) random(c Cond, word uint32) uint32 {
 	return value
 }
 
-// Values returns the values that the word has anywhere in c, atoms being free.
-func (s *Space) Values(c Cond, word uint32) Cond {
-	base := s.base(word)
+// Project returns the values that the words have anywhere in c: a condition on
+// them alone. Other words, and atoms, may be as c needs them.
+func (s *Space) Project(c Cond, words ...uint32) Cond {
+	keep := map[uint32]bool{}
+	for _, word := range words {
+		keep[s.base(word)/32] = true
+	}
 	return s.rewrite(c, func(n node, lo, hi Cond) Cond {
-		if n.level < base || n.level >= base+32 {
+		if n.level >= atomLevel || !keep[n.level/32] {
 			return s.Or(lo, hi)
 		}
 		return s.node(n.level, lo, hi)

@@ -170,17 +170,6 @@ func (s *Space) Fix(c Cond, off, mask, value uint32) Cond {
 	})
 }
 
-// Some returns the inputs that can be brought into c by changing words for
-// which vary is true. Atoms are left as they are.
-func (s *Space) Some(c Cond, vary func(off uint32) bool) Cond {
-	return s.rewrite(c, func(n node, lo, hi Cond) Cond {
-		if n.level < atomLevel && vary(s.words[n.level/32]) {
-			return s.Or(lo, hi)
-		}
-		return s.node(n.level, lo, hi)
-	})
-}
-
 // Count returns how many values the word has in c, which must depend on no
 // other word.
 func (s *Space) Count(c Cond, off uint32) uint64 {

@@ -3,5 +3,6 @@ package main
 // benchCmd is everything that counts or measures; each command is in a file of
 // its own, bench_NAME.go.
 type benchCmd struct {
-	Paper benchPaperCmd `cmd:"" help:"Print the published tables of BPF JITs and seccomp beside counts from the emulator."`
+	Paper   benchPaperCmd   `cmd:"" help:"Print the published tables of BPF JITs and seccomp beside counts from the emulator."`
+	Seccomp benchSeccompCmd `cmd:"" help:"Run the kernel's benchmark of seccomp filters here, beside published figures and counts from the emulator."`
 }

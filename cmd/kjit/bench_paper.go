@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,35 +12,70 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/kjit-project/kjit/harness/livekernel/probe"
 	"github.com/kjit-project/kjit/harness/paper"
 )
 
 type benchPaperCmd struct {
 	SVG  string   `name:"svg" placeholder:"DIR" help:"Also write a picture of each table into this folder."`
 	Only []string `name:"only" placeholder:"NAME" help:"Only these tables (dumazet-2011, schichan-2013, hromatka-2018, zhu-2020, cook-2020)."`
+
+	Host bool `help:"Also measure on this machine what hromatka-2018 and cook-2020 have: seccomp filters on a running Linux, put on processes that are thrown away. All other numbers are the same on every machine; these are not."`
+	samplesFlag
 }
 
-func (c *benchPaperCmd) Run(g *cli, std streams) error {
+func (c *benchPaperCmd) Run(ctx context.Context, g *cli, std streams) error {
+	if err := c.checkSamples(); err != nil {
+		return err
+	}
+	if c.Samples != 0 && !c.Host {
+		return badInput(errors.New("--samples is about --host: nothing else is measured"))
+	}
 	tables, err := paper.Tables(c.Only...)
 	if err != nil {
 		return badInput(err)
+	}
+	if c.Host {
+		if err := measureTables(ctx, tables, c.Samples); err != nil {
+			return err
+		}
 	}
 	if c.SVG != "" {
 		if err := writePictures(c.SVG, tables); err != nil {
 			return badInput(err)
 		}
 	}
+	return printTables(std.out, g.JSON, tables)
+}
+
+// measureTables adds what the host gives. One that cannot is no failure: the
+// table says why.
+func measureTables(ctx context.Context, tables []*paper.Table, samples int) error {
+	for _, t := range tables {
+		_, err := t.Measure(ctx, samples)
+		var not *probe.UnavailableError
+		if errors.As(err, &not) {
+			t.Notes = append(t.Notes, "nothing is measured: "+not.Error())
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printTables prints tables as text or as one object a line.
+func printTables(w io.Writer, asJSON bool, tables []*paper.Table) error {
 	for i, t := range tables {
-		if g.JSON {
-			if err := json.NewEncoder(std.out).Encode(t); err != nil {
+		if asJSON {
+			if err := json.NewEncoder(w).Encode(t); err != nil {
 				return err
 			}
 			continue
 		}
 		if i > 0 {
-			fmt.Fprintln(std.out)
+			fmt.Fprintln(w)
 		}
-		printPaper(std.out, t)
+		printPaper(w, t)
 	}
 	return nil
 }
@@ -75,7 +112,7 @@ func printPaper(w io.Writer, t *paper.Table) {
 	}
 	head := [3][]string{{""}, {""}, {""}}
 	for _, c := range t.Columns {
-		for i, text := range []string{c.Origin(), c.Name, c.Unit} {
+		for i, text := range []string{string(c.Origin), c.Name, c.Unit} {
 			head[i] = append(head[i], text)
 		}
 	}

@@ -9,4 +9,5 @@ type seccompCmd struct {
 	Who      seccompWhoCmd      `cmd:"" help:"Tell what becomes of one call, and which instruction or rule decides that."`
 	Diff     seccompDiffCmd     `cmd:"" help:"Find the calls that two filters treat differently, or prove that there are none."`
 	Lint     seccompLintCmd     `cmd:"" help:"Look for what the author of a filter most probably did not want."`
+	Cost     seccompCostCmd     `cmd:"" help:"Count what filters execute for every call, in BPF and on each machine, with and without the result cache."`
 }

@@ -83,7 +83,7 @@ func (c *seccompDiffCmd) print(w io.Writer, d *analysis.Difference) {
 	if undecided == len(d.Groups) {
 		fmt.Fprintf(w, "no difference found, but equality is not proved\n")
 	} else {
-		fmt.Fprintf(w, "different: %s\n", plural(len(d.Groups)-undecided, "group of calls"))
+		fmt.Fprintln(w, plural(len(d.Groups)-undecided, "difference"))
 	}
 	for _, why := range d.Why {
 		fmt.Fprintf(w, "not exact because of the comparison %s\n", why)

@@ -11,7 +11,7 @@ import (
 // load filters embed them; programs are taken as they are.
 type profileFlags struct {
 	Layout    string   `placeholder:"NAME" default:"ranges" help:"Layout: linear, chain, tree, ranges, or best, which goes by the expected cost (${default})." group:"Profiles:"`
-	Histogram string   `placeholder:"FILE" help:"How often each call is made, as strace -c prints it: for --layout best." group:"Profiles:"`
+	Histogram string   `placeholder:"FILE" help:"How often each call is made, as strace -c prints it: for --layout best, and for means." group:"Profiles:"`
 	Arches    []string `placeholder:"ABI" help:"ABIs of the filter, the native one first, in place of the profile's." group:"Profiles:"`
 	Caps      string   `placeholder:"LIST" help:"Capabilities of the container: default, all, none, and names with or without - before them, such as default,SYS_ADMIN." group:"Profiles:"`
 	BadArch   string   `placeholder:"ACTION" default:"KILL_THREAD" help:"What calls of other ABIs get (${default})." group:"Profiles:"`
@@ -19,6 +19,8 @@ type profileFlags struct {
 	Enosys    bool     `help:"Answer numbers above all that the profile names with ENOSYS, as runc does." group:"Profiles:"`
 	SameArg   string   `placeholder:"WAY" enum:"or,and" default:"or" help:"Several conditions on one argument: or, as runc does, or and, as the OCI specification says (${default})." group:"Profiles:"`
 	Kernel    string   `placeholder:"RELEASE" help:"Release of Linux, such as 6.1: its calls, and what it does with filters."`
+
+	weights *policy.Histogram // what the file said; it may be a pipe
 }
 
 // compiledProfile is a profile with the filter that was made of it.
@@ -78,16 +80,28 @@ func (f *profileFlags) compileOptions() (policy.CompileOptions, error) {
 	if o.BadArch, err = seccompdata.ParseRet(f.BadArch); err != nil {
 		return o, badInput(fmt.Errorf("--bad-arch: %w", err))
 	}
-	if f.Histogram != "" {
-		data, err := readWhole(f.Histogram, maxText)
-		if err != nil {
-			return o, err
-		}
-		if o.Histogram, err = policy.ParseHistogram(f.Histogram, data); err != nil {
-			return o, badInput(err)
-		}
+	o.Histogram, err = f.histogram()
+	return o, err
+}
+
+// histogram reads the file of the flag; without one nothing is known.
+func (f *profileFlags) histogram() (policy.Histogram, error) {
+	switch {
+	case f.weights != nil:
+		return *f.weights, nil
+	case f.Histogram == "":
+		return policy.Histogram{}, nil
 	}
-	return o, nil
+	data, err := readWhole(f.Histogram, maxText)
+	if err != nil {
+		return policy.Histogram{}, err
+	}
+	h, err := policy.ParseHistogram(f.Histogram, data)
+	if err != nil {
+		return h, badInput(err)
+	}
+	f.weights = &h
+	return h, nil
 }
 
 // compile compiles a profile.

@@ -13,6 +13,7 @@ import (
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/seccompdata"
 	"github.com/kjit-project/kjit/seccompdata/analysis"
+	"github.com/kjit-project/kjit/seccompdata/policy"
 )
 
 type seccompWhoCmd struct {
@@ -133,7 +134,7 @@ func (c *seccompWhoCmd) print(w io.Writer, loaded []*seccompFilter, d *analysis.
 		fmt.Fprintf(w, "decided at instruction %d of %s\n", d.PC, loaded[0].Source)
 	}
 	if d.Filter >= 0 {
-		if rule := loaded[d.Filter].ruleAt(d.Runs[d.Filter]); rule != "" {
+		if rule := loaded[d.Filter].whoseRule(&d.Call); rule != "" {
 			fmt.Fprintf(w, "rule: %s\n", rule)
 		}
 	}
@@ -149,23 +150,24 @@ func (c *seccompWhoCmd) print(w io.Writer, loaded []*seccompFilter, d *analysis.
 	}
 }
 
-// ruleAt is the rule that decided a run, as far as it is known: that of the
-// return, or of the last instruction before it that has one.
-func (f *seccompFilter) ruleAt(run analysis.Run) string {
-	origin := f.origin()
-	if origin == nil {
+// whoseRule says what part of a profile decides a call; "" for programs.
+func (f *seccompFilter) whoseRule(d *seccompdata.Data) string {
+	if f.Compiled == nil {
 		return ""
 	}
-	for i := len(run.Steps) - 1; i >= 0; i-- {
-		step := run.Steps[i]
-		if i < len(run.Steps)-1 && step.Jump && !step.Taken && step.Ins.Code == bpf.JeqK {
-			continue // a rule that does not apply
-		}
-		if rule := origin.Rules[step.PC]; rule >= 0 {
-			return origin.Names[rule]
-		}
+	v := f.Compiled.Policy.Verdict(d, f.Compiled.Options)
+	if v.Rule >= 0 {
+		return f.Compiled.Policy.Rules[v.Rule].String()
 	}
-	return ""
+	return "none, " + deciders[v.By]
+}
+
+// deciders are the parts of a profile that decide where no rule does.
+var deciders = map[policy.By]string{
+	policy.ByDefault: "the default action",
+	policy.ByArch:    "the action for ABIs that the profile does not list",
+	policy.ByX32:     "the action for x32 calls",
+	policy.ByEnosys:  "ENOSYS for numbers above all that the profile names",
 }
 
 // origin is what is known of the filter for an analysis, nil if it is nothing.
@@ -206,7 +208,7 @@ func (c *seccompWhoCmd) path(w io.Writer, run analysis.Run) {
 
 // stepText is an executed instruction with what it works on.
 func stepText(s analysis.Step) string {
-	text := bpftext.FormatInstruction(s.PC, s.Ins)
+	text := strings.ReplaceAll(bpftext.FormatInstruction(s.PC, s.Ins), "\t", " ")
 	usesX := s.Ins.Reads()&bpf.RegX != 0
 	var notes []string
 	if s.Ins.Reads()&bpf.RegA != 0 {
@@ -260,7 +262,7 @@ func newWhoJSON(loaded []*seccompFilter, d *analysis.Decision) whoJSON {
 		out.Executed += run.Executed
 		out.Filters = append(out.Filters, r)
 		if i == d.Filter {
-			out.Rule = loaded[i].ruleAt(run)
+			out.Rule = loaded[i].whoseRule(&d.Call)
 		}
 	}
 	return out

@@ -70,8 +70,8 @@ func zhu2020(m *meter) (*Table, error) {
 		Title:  "The bitmap of results, first posting",
 		Source: "Y. Zhu, with a benchmark by K. Cook, seccomp: bitmap of results, RFC, 21 to 23 September 2020; 23,486,415 calls of getpid, JIT on",
 		Columns: []Column{
-			{"without cache", "ns", true, 0}, {"with cache", "ns", true, 0},
-			{"without cache", "instructions", false, 0}, {"with cache", "instructions", false, 0},
+			{"without cache", "ns", Published, 0}, {"with cache", "ns", Published, 0},
+			{"without cache", "instructions", Counted, 0}, {"with cache", "instructions", Counted, 0},
 		},
 		Notes: []string{around, "the publication once prints a cost per filter of 18446744073709551610: an unsigned 21 - 27; kjit computes with signs"},
 		Plot:  Plot{[]int{0, 1, 2, 3}},
@@ -107,7 +107,7 @@ func cook2020(m *meter) (*Table, error) {
 		Name:    "cook-2020",
 		Title:   "The bitmap of results, benchmark with expectations",
 		Source:  "K. Cook and Y. Zhu, selftests/seccomp: benchmark with expectations, v2 5/6, 24 September 2020; 100,000,000 calls of getpid, JIT on",
-		Columns: []Column{{"whole call", "ns", true, 0}, {"whole call", "instructions", false, 0}},
+		Columns: []Column{{"whole call", "ns", Published, 0}, {"whole call", "instructions", Counted, 0}},
 		Rows:    phaseRows(published, emulated),
 		Checks:  emulated.Expectations(),
 		Notes: []string{

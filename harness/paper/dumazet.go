@@ -40,11 +40,11 @@ func dumazet2011(m *meter) (*Table, error) {
 		Title:  "A socket filter without and with a JIT",
 		Source: "E. Dumazet, net: filter: Just In Time compiler for x86-64, April 2011; Intel E5540 2.53 GHz, 10,000,000 UDP packets through an 18-instruction filter that matches nothing",
 		Columns: []Column{
-			{"run time", "s", true, 3},
-			{"over no filter, a packet", "ns", true, 1},
-			{"image", "bytes", true, 0},
-			{"executed", "instructions", false, 0},
-			{"image", "bytes", false, 0},
+			{"run time", "s", Published, 3},
+			{"over no filter, a packet", "ns", Published, 1},
+			{"image", "bytes", Published, 0},
+			{"executed", "instructions", Counted, 0},
+			{"image", "bytes", Counted, 0},
 		},
 		Rows: []Row{
 			{"no filter", []Value{none, 0, None, 0, None}},

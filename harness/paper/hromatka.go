@@ -9,6 +9,25 @@ import (
 // calls306 is how many system calls the filter of 2018 allowed.
 const calls306 = 306
 
+// positions are where a call stands in the filter, and how the filter is laid
+// out: the number of the call is its place in ascending order.
+var positions = []struct {
+	label  string
+	ticks  Value
+	layout policy.Layout
+	hot    bool // the call comes first, by its priority
+	nr     uint32
+}{
+	{"front, in ascending order", 722, policy.Chain, false, front},
+	{"middle", 1392, policy.Chain, false, middle},
+	{"end", 2452, policy.Chain, false, end},
+	{"end, given the highest priority", None, policy.Chain, true, end},
+	{"end, balanced tree", None, policy.Tree, false, end},
+	{"end, ranges of equal results", None, policy.Ranges, false, end},
+}
+
+const front, middle, end = 0, calls306 / 2, calls306 - 1
+
 // hromatka2018 is the proposal of a hash map for seccomp: where a call stands in
 // a filter of 306 calls, against one look into a table.
 func hromatka2018(m *meter) (*Table, error) {
@@ -24,8 +43,8 @@ func hromatka2018(m *meter) (*Table, error) {
 		Title:  "A filter of 306 system calls: position, layout, hash map",
 		Source: "T. Hromatka with P. Moore and K. Cook, eBPF hash map for seccomp, February 2018; getppid, 1,000,000 calls, minimum in TSC ticks",
 		Columns: []Column{
-			{"whole call", "ticks", true, 0}, {"over no filter", "ticks", true, 0},
-			{"no JIT", "instructions", false, 0}, {"JIT", "instructions", false, 0}, {"executed of BPF", "instructions", false, 0},
+			{"whole call", "ticks", Published, 0}, {"over no filter", "ticks", Published, 0},
+			{"no JIT", "instructions", Counted, 0}, {"JIT", "instructions", Counted, 0}, {"executed of BPF", "instructions", Counted, 0},
 		},
 		Rows: []Row{{"seccomp disabled", []Value{620, 0, 0, 0, 0}}},
 		Notes: []string{
@@ -35,22 +54,8 @@ func hromatka2018(m *meter) (*Table, error) {
 		},
 		Plot: Plot{[]int{1, 2, 3}},
 	}
-	const front, middle, end = 0, calls306 / 2, calls306 - 1
 	var interp, jit [6]Value
-	for i, r := range []struct {
-		label  string
-		ticks  Value
-		layout policy.Layout
-		hot    bool // the call comes first, by its priority
-		nr     uint32
-	}{
-		{"front, in ascending order", 722, policy.Chain, false, front},
-		{"middle", 1392, policy.Chain, false, middle},
-		{"end", 2452, policy.Chain, false, end},
-		{"end, given the highest priority", None, policy.Chain, true, end},
-		{"end, balanced tree", None, policy.Tree, false, end},
-		{"end, ranges of equal results", None, policy.Ranges, false, end},
-	} {
+	for i, r := range positions {
 		o := policy.CompileOptions{Layout: r.layout}
 		if r.hot {
 			o.Histogram = only(r.nr)

@@ -39,16 +39,8 @@ func (t *Table) WriteSVG(w io.Writer) error {
 	return b.WriteSVG(w)
 }
 
-// Origin says where the column's numbers come from.
-func (c Column) Origin() string {
-	if c.Published {
-		return "published"
-	}
-	return "counted"
-}
-
 // String is the column in words: "no JIT, slow (published, ns)".
-func (c Column) String() string { return fmt.Sprintf("%s (%s, %s)", c.Name, c.Origin(), c.Unit) }
+func (c Column) String() string { return fmt.Sprintf("%s (%s, %s)", c.Name, c.Origin, c.Unit) }
 
 // Format writes the value with so many decimals, "-" where there is none.
 func (v Value) Format(decimals int) string {

@@ -25,10 +25,10 @@ func schichan2013(m *meter) (*Table, error) {
 		Title:  "A seccomp filter on ARM, without and with a JIT: what a call costs over one without a filter",
 		Source: "N. Schichan, ARM: net: JIT support for seccomp filters, March 2013; Marvell 88F6282 1.6 GHz (ARMv5), 1,000,000 calls; the fast filter executes 5 instructions, the slow one 90",
 		Columns: []Column{
-			{"no JIT, fast", "ns", true, 0}, {"no JIT, slow", "ns", true, 0},
-			{"JIT, fast", "ns", true, 0}, {"JIT, slow", "ns", true, 0},
-			{"no JIT, fast", "instructions", false, 0}, {"no JIT, slow", "instructions", false, 0},
-			{"JIT, fast", "instructions", false, 0}, {"JIT, slow", "instructions", false, 0},
+			{"no JIT, fast", "ns", Published, 0}, {"no JIT, slow", "ns", Published, 0},
+			{"JIT, fast", "ns", Published, 0}, {"JIT, slow", "ns", Published, 0},
+			{"no JIT, fast", "instructions", Counted, 0}, {"no JIT, slow", "instructions", Counted, 0},
+			{"JIT, fast", "instructions", Counted, 0}, {"JIT, slow", "instructions", Counted, 0},
 		},
 		Notes: []string{
 			"the filters are reconstructed: ld arch, jeq, ld nr, 85 comparisons that do not match in the slow one, jeq, ret",

@@ -1,6 +1,6 @@
 // Package paper puts the published measurements of the systems that kjit models
 // beside counts of executed instructions from the emulator. The counts are the
-// same on every host; times are not, and none are taken here.
+// same on every host; times are not, and none are taken but by [Table.Measure].
 package paper
 
 import "math"
@@ -19,11 +19,20 @@ type Table struct {
 
 // Column is what a table has a number of in every row.
 type Column struct {
-	Name      string `json:"name"` // "no JIT, slow"
-	Unit      string `json:"unit"` // "ns", "instructions", "x"
-	Published bool   `json:"published"`
-	Decimals  int    `json:"-"`
+	Name     string `json:"name"` // "no JIT, slow"
+	Unit     string `json:"unit"` // "ns", "instructions", "x"
+	Origin   Origin `json:"origin"`
+	Decimals int    `json:"-"`
 }
+
+// Origin says where the numbers of a column come from.
+type Origin string
+
+const (
+	Published Origin = "published" // the table's source has them, or they are computed from those
+	Counted   Origin = "counted"   // executed instructions, the same on every host
+	Measured  Origin = "measured"  // times, on the host that prints the table
+)
 
 // Row is one line; Cells belong to the columns, NaN where there is no number.
 type Row struct {

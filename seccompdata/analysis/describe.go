@@ -59,7 +59,6 @@ type conjunction struct {
 
 type half struct {
 	word   uint32
-	values paths.Cond
 	text   string
 	single *uint32 // the only value
 }

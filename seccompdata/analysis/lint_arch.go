@@ -31,10 +31,11 @@ func (l *linter) archUnchecked() {
 			if answer != paths.Found {
 				continue
 			}
-			l.report("arch-unchecked", Error, paths.NoWord,
+			if l.report("arch-unchecked", Error, paths.NoWord,
 				fmt.Sprintf("the verdict does not depend on the architecture: number %d is %s on %s and %s on %s; load [4] and compare it before the number", nr, nameA, a, nameB, b),
-				Case{call(a, in), k.ret}, Case{call(b, in), k.ret})
-			l.found[len(l.found)-1].PC = -1
+				Case{call(a, in), k.ret}, Case{call(b, in), k.ret}) {
+				l.found[len(l.found)-1].PC = -1
+			}
 			return
 		}
 	}
@@ -53,7 +54,7 @@ func (l *linter) archForeign() {
 	if !l.checksArch() {
 		return // archUnchecked has it
 	}
-	foreign := l.foreign()
+	foreign := l.foreign
 	if !allowsSome(foreign.known) {
 		return
 	}
@@ -97,6 +98,9 @@ func (l *linter) archForeign() {
 // just one that is allowed.
 func (l *linter) bypass(abi *seccompdata.ABI, handled []view) []Case {
 	mine := l.view(abi)
+	if !slices.Contains(seccompdata.ABIs(), abi) {
+		handled = nil // it has no names
+	}
 	for _, h := range handled {
 		for _, nr := range h.abi.Numbers() {
 			name, _ := h.abi.Call(nr)
@@ -153,7 +157,7 @@ func (l *linter) x32() {
 			if first == nil {
 				first = []Case{{call(seccompdata.X32, in), weak.ret}, {call(seccompdata.X86_64, in), strong.ret}}
 			}
-			numbers := l.Values(c, seccompdata.OffNr)
+			numbers := l.Project(c, seccompdata.OffNr)
 			for _, nr := range seccompdata.X86_64.Numbers() {
 				if name, _ := seccompdata.X86_64.Call(nr); l.Holds(numbers, paths.Words{seccompdata.OffNr: nr}) && !slices.Contains(calls, name) {
 					calls = append(calls, name)

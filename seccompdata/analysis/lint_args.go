@@ -226,7 +226,7 @@ func (l *linter) alwaysTrueIn(filter int, m *paths.Map, ends []known, abi *secco
 	for _, t := range m.Tests {
 		words := append(t.L.Words(), t.R.Words()...)
 		if slices.Contains(words, low) || slices.Contains(words, high) {
-			where = l.Or(where, l.Values(l.within(abi, t.Reach), seccompdata.OffNr))
+			where = l.Or(where, l.Project(l.within(abi, t.Reach), seccompdata.OffNr))
 		}
 	}
 	if where == paths.Never {

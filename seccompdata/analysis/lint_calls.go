@@ -136,10 +136,13 @@ func (l *linter) instructionPointer() {
 func (l *linter) divisionByZero() {
 	for i, m := range l.maps {
 		for _, e := range m.Ends {
-			if e.DivZero {
-				l.found = append(l.found, Finding{ID: "division-by-zero", Severity: Warning, Filter: i, PC: e.PC, Rule: l.rule(i, e.PC),
-					Sentence: "X may be 0 here: the division ends the filter with 0, which is KILL_THREAD"})
+			d, ok := l.example(e.Cond)
+			if !e.DivZero || !ok {
+				continue
 			}
+			ret, _, _ := decide(l.filters, &d)
+			l.found = append(l.found, Finding{ID: "division-by-zero", Severity: Warning, Filter: i, PC: e.PC, Rule: l.rule(i, e.PC),
+				Sentence: "X may be 0 here: the division ends the filter with 0, which is KILL_THREAD", Cases: []Case{{d, ret}}})
 		}
 	}
 }

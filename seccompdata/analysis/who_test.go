@@ -134,6 +134,9 @@ func TestAllProfiles(t *testing.T) {
 		if err != nil || !d.Equal || !d.Exact {
 			t.Errorf("%s is not equal to itself: %v, %v", file, d, err)
 		}
+		if calls, err := Inputs(f, InputOptions{Calls: seccompdata.ABIs()}); err != nil || len(calls) < 100 {
+			t.Errorf("%s: %d inputs, %v", file, len(calls), err)
+		}
 		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%s took %v", file, took)
 		}

@@ -50,11 +50,10 @@ type Compiled struct {
 // TooLongError is a policy that no program of a layout can hold.
 type TooLongError struct {
 	Layout Layout
-	Insns  int // at least so many are needed
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("layout %s needs %d instructions or more, and a filter may have %d: split the policy in two, or try another layout", e.Layout, e.Insns, bpf.MaxInsns)
+	return fmt.Sprintf("layout %s needs more than the %d instructions that a filter may have: try another layout, or split the policy", e.Layout, bpf.MaxInsns)
 }
 
 const enosys = uint32(seccompdata.Errno) | 38
@@ -71,7 +70,8 @@ func Compile(p *Policy, o CompileOptions) (*Compiled, error) {
 	if o.Layout == Best {
 		return best(p, o)
 	}
-	dispatch, ok := layouts[cmp.Or(o.Layout, Ranges)]
+	o.Layout = cmp.Or(o.Layout, Ranges)
+	dispatch, ok := layouts[o.Layout]
 	if !ok {
 		return nil, fmt.Errorf("unknown layout %q: want %s", o.Layout, join(Layouts()))
 	}
@@ -83,7 +83,7 @@ func Compile(p *Policy, o CompileOptions) (*Compiled, error) {
 	root = b.load(seccompdata.OffArch, root, none)
 	prog, rules, ok := assemble(root)
 	if !ok {
-		return nil, &TooLongError{o.Layout, len(prog)}
+		return nil, &TooLongError{o.Layout}
 	}
 	return &Compiled{prog, rules, o.Layout}, nil
 }

@@ -20,7 +20,7 @@ type Cost struct {
 // for the calls of a histogram, each made with all arguments 0. The histogram's
 // calls of no particular ABI count as the ABI's. An error is a *bpf.CheckError.
 func ExpectedCost(prog bpf.Program, abi *seccompdata.ABI, h Histogram) (Cost, error) {
-	return expectedCost(prog, abi, h.of(abi, true))
+	return expectedCost(prog, abi, h.Weights(abi, true))
 }
 
 func expectedCost(prog bpf.Program, abi *seccompdata.ABI, weights map[string]float64) (Cost, error) {
@@ -52,7 +52,7 @@ func expectedCost(prog bpf.Program, abi *seccompdata.ABI, weights map[string]flo
 func (p *Policy) Costs(prog bpf.Program, h Histogram) ([]Cost, error) {
 	var out []Cost
 	for i, abi := range p.ABIs {
-		weights := h.of(abi, i == 0)
+		weights := h.Weights(abi, i == 0)
 		if h.Empty() {
 			weights = map[string]float64{}
 			for _, nr := range abi.Numbers() {

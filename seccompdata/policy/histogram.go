@@ -36,8 +36,9 @@ func (e *HistogramError) Error() string {
 // Empty reports whether nothing is known.
 func (h Histogram) Empty() bool { return len(h.Modes) == 0 }
 
-// of returns the weights for an ABI.
-func (h Histogram) of(abi *seccompdata.ABI, native bool) map[string]float64 {
+// Weights returns the weight of each call of an ABI by name. The native one also
+// makes the calls of no particular ABI.
+func (h Histogram) Weights(abi *seccompdata.ABI, native bool) map[string]float64 {
 	weights := h.Modes[abi]
 	if native {
 		weights = maps.Clone(weights)

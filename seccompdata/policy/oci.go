@@ -41,6 +41,7 @@ type resolver struct {
 	policy *Policy
 	path   string          // before all paths
 	told   map[string]bool // calls for which there was a warning
+	absent bool            // the rule at hand is for other containers
 }
 
 func (r *resolver) fail(where, format string, args ...any) error {
@@ -48,12 +49,14 @@ func (r *resolver) fail(where, format string, args ...any) error {
 }
 
 func (r *resolver) warn(where, format string, args ...any) {
-	r.policy.Warnings = append(r.policy.Warnings, Warning{r.path + where, fmt.Sprintf(format, args...)})
+	if !r.absent {
+		r.policy.Warnings = append(r.policy.Warnings, Warning{r.path + where, fmt.Sprintf(format, args...)})
+	}
 }
 
 // resolve decides all that the profile leaves open.
 func resolve(name, path string, profile *seccomp.Seccomp, o Options) (*Policy, error) {
-	r := &resolver{o, &Policy{Name: name}, path, map[string]bool{}}
+	r := &resolver{Options: o, policy: &Policy{Name: name}, path: path, told: map[string]bool{}}
 	var err error
 	if profile.DefaultAction == "" {
 		return nil, r.fail("defaultAction", "is missing: want one of %s", known(actions))
@@ -70,14 +73,12 @@ func resolve(name, path string, profile *seccomp.Seccomp, o Options) (*Policy, e
 			return nil, r.fail(where, "is null: want an object")
 		}
 		// A rule for other containers has to be right all the same.
-		before := *r.policy
+		r.absent = !r.included(call.Includes) || r.excluded(call.Excludes)
 		if err := r.rule(where, call); err != nil {
 			return nil, err
 		}
-		if !r.included(call.Includes) || r.excluded(call.Excludes) {
-			*r.policy = before
-		}
 	}
+	r.absent = false
 	r.overlaps()
 	return r.policy, nil
 }
@@ -141,7 +142,7 @@ var otherArchs = []specs.Arch{
 func (r *resolver) abis(profile *seccomp.Seccomp) ([]*seccompdata.ABI, error) {
 	native := r.native()
 	out := []*seccompdata.ABI{native}
-	add := func(where string, arch specs.Arch) (*seccompdata.ABI, error) {
+	lookup := func(where string, arch specs.Arch) (*seccompdata.ABI, error) {
 		if slices.Contains(otherArchs, arch) {
 			return nil, nil
 		}
@@ -161,7 +162,7 @@ func (r *resolver) abis(profile *seccomp.Seccomp) ([]*seccompdata.ABI, error) {
 	}
 	for i, arch := range profile.Architectures {
 		where := fmt.Sprintf("architectures[%d]", i)
-		abi, err := add(where, arch)
+		abi, err := lookup(where, arch)
 		if err != nil {
 			return nil, err
 		}
@@ -172,12 +173,12 @@ func (r *resolver) abis(profile *seccomp.Seccomp) ([]*seccompdata.ABI, error) {
 	}
 	for i, line := range profile.ArchMap {
 		where := fmt.Sprintf("archMap[%d]", i)
-		main, err := add(where+".architecture", line.Arch)
+		main, err := lookup(where+".architecture", line.Arch)
 		if err != nil {
 			return nil, err
 		}
 		for j, arch := range line.SubArches {
-			sub, err := add(fmt.Sprintf("%s.subArchitectures[%d]", where, j), arch)
+			sub, err := lookup(fmt.Sprintf("%s.subArchitectures[%d]", where, j), arch)
 			if err != nil {
 				return nil, err
 			}
@@ -227,6 +228,9 @@ func (r *resolver) rule(where string, rule *seccomp.Syscall) error {
 		if name == "" {
 			return r.fail(at, "is empty: want the name of a call")
 		}
+		if r.absent {
+			continue
+		}
 		found := false
 		for _, abi := range r.policy.ABIs {
 			for _, conditions := range alternatives {
@@ -241,7 +245,8 @@ func (r *resolver) rule(where string, rule *seccomp.Syscall) error {
 			r.told[name] = true
 			r.warn(at, "i386 programs can call %s through %s, whose arguments are in memory: no condition on arguments holds there", name, m.through)
 		}
-		if !found && !slices.Contains(r.policy.Unknown, name) {
+		if !found && !r.told[name] {
+			r.told[name] = true
 			r.policy.Unknown = append(r.policy.Unknown, name)
 		}
 	}

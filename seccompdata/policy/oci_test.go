@@ -70,6 +70,7 @@ func TestWarnings(t *testing.T) {
 		{"A rule with the default action is none.", `{"names": ["kill"], "action": "SCMP_ACT_KILL", "args": [{"index": 0, "value": 1, "op": "SCMP_CMP_EQ"}]}, {"names": ["kill"], "action": "SCMP_ACT_ALLOW"}`, "the one with the default action is without effect"},
 		{"A rule without calls is told.", `{"names": [], "action": "SCMP_ACT_ALLOW"}`, "syscalls[0]: it names no call"},
 		{"A usual rule is not.", `{"names": ["read", "write"], "action": "SCMP_ACT_ALLOW", "comment": "both"}`, ""},
+		{"A call that a rule for others names as well is told.", `{"names": ["raed"], "action": "SCMP_ACT_ALLOW", "includes": {"caps": ["CAP_BPF"]}}, {"names": ["raed"], "action": "SCMP_ACT_ALLOW"}`, "unknown raed"},
 		{"A rule for others warns of nothing.", `{"names": ["raed"], "action": "SCMP_ACT_ALLOW", "includes": {"caps": ["CAP_BPF"]}}`, ""},
 	} {
 		p, err := Parse("p", fmt.Appendf(nil, `{"defaultAction": "SCMP_ACT_KILL", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"], "syscalls": [%s]}`, tt.rules), Options{})

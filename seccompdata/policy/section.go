@@ -41,7 +41,7 @@ type builder struct {
 func newBuilder(p *Policy, o CompileOptions) *builder {
 	b := &builder{newGraph(), p, o, map[call]float64{}}
 	for i, abi := range p.ABIs {
-		for name, weight := range o.Histogram.of(abi, i == 0) {
+		for name, weight := range o.Histogram.Weights(abi, i == 0) {
 			if nr, ok := abi.Number(name); ok {
 				b.hot[call{abi, nr}] += weight
 			}
