@@ -1,6 +1,6 @@
 # make demo and make test do all set-up themselves, on a new machine too.
 
-.PHONY: build demo test lint race fuzz peers setup clean
+.PHONY: build demo test lint race fuzz bench-c bench-engine peers test-qemu setup clean
 
 build: setup
 	go build -o bin/ ./cmd/kjit
@@ -31,9 +31,22 @@ FUZZTIME ?= 2m
 fuzz: setup
 	ci/fuzz.sh $(FUZZTIME)
 
+# A batch beside a C program with the same driver on the same library.
+bench-c: setup
+	go test ./emulator -run '^$$' -bench PlainC -benchtime 1x
+
+# Fresh programs a second: generate, solve, interpret, compile, execute, compare.
+bench-engine: setup
+	go test ./harness/engine -run '^$$' -bench Engine -benchtime 15s -cpu 1
+
 # Other implementations of BPF against the interpreter: a module of its own.
 peers: setup
 	cd peers && go vet ./... && go test ./...
+
+# Programs on kernels of Debian, which it fetches and boots in QEMU: see docs/qemu.md.
+test-qemu: setup
+	ci/qemu-kernels.sh
+	KJIT_QEMU=1 go test -count=1 -timeout 60m -v -run Kernels ./harness/qemu
 
 clean:
 	rm -rf bin .unicorn "$${XDG_CACHE_HOME:-$$HOME/.cache}/kjit"

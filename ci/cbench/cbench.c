@@ -4,7 +4,7 @@
  *
  *   cbench SNAPSHOT ROUNDS
  *
- * prints nanoseconds of processor time for a packet, the best of all rounds:
+ * prints nanoseconds for a packet, the median of all rounds:
  * with the packets where they are; with every packet and 128 bytes of what the
  * kernel knows of it copied there before; and that with a callback for each
  * block that counts it, which is how budgets are kept.
@@ -24,7 +24,7 @@
 
 #include <unicorn/unicorn.h>
 
-enum { MAGIC = 0x6b6a6974, METADATA = 128, BATCHES = 64 };
+enum { MAGIC = 0x6b6a6974, METADATA = 128, BATCHES = 16 };
 
 struct packet {
 	uint64_t at, size, want;
@@ -130,11 +130,17 @@ static void run(struct snapshot *s, uc_engine *uc, uc_context *clean)
 	}
 }
 
-static double cpu(void)
+static double now(void)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	return 1e9 * t.tv_sec + t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
 }
 
 static void measure(const char *name, int rounds, int copy, int hook)
@@ -155,9 +161,11 @@ static void measure(const char *name, int rounds, int copy, int hook)
 	for (uint64_t i = 0; i < s.packets; i++, p += s.packet[i].size)
 		memcpy(p, s.ram + s.packet[i].at, s.packet[i].size);
 	run(&s, uc, clean);
-	double best = 0;
+	double *took = calloc(rounds, sizeof *took);
+	if (!took)
+		die("out of memory");
 	for (int round = 0; round < rounds; round++) {
-		double began = cpu();
+		double began = now();
 		for (int batch = 0; batch < BATCHES; batch++) {
 			p = from;
 			for (uint64_t i = 0; copy && i < s.packets; i++, p += s.packet[i].size) {
@@ -166,17 +174,16 @@ static void measure(const char *name, int rounds, int copy, int hook)
 			}
 			run(&s, uc, clean);
 		}
-		double took = (cpu() - began) / BATCHES / s.packets;
-		if (best == 0 || took < best)
-			best = took;
+		took[round] = (now() - began) / BATCHES / s.packets;
 	}
-	printf("%.2f\n", best);
+	qsort(took, rounds, sizeof *took, compare);
+	printf("%.2f\n", took[rounds / 2]);
 	uc_close(uc);
 }
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 3 || atoi(argv[2]) <= 0)
 		die("usage: cbench SNAPSHOT ROUNDS");
 	int rounds = atoi(argv[2]);
 	measure(argv[1], rounds, 0, 0);

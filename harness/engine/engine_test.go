@@ -44,13 +44,10 @@ func socketCases(seed uint64) *generate.Generator {
 	return generate.New(seed, cfg)
 }
 
-// A benchmark goes round and round over slices of so many generated cases, and
-// the best time of each slice counts: that is hardly disturbed by what else the
-// machine does.
-const (
-	sliceCases = 10
-	caseSlices = 30
-)
+// programs is how many generated cases a benchmark goes round and round. The
+// best time of each counts: that is hardly disturbed by what else the machine
+// does.
+const programs = 200
 
 // BenchmarkEngine generates, solves and checks, with the default set and the
 // generator's defaults. "split" says what each part takes, in us a program.
@@ -65,31 +62,29 @@ func BenchmarkEngine(b *testing.B) {
 
 func benchmark(b *testing.B, cfg Config) {
 	e, g := newEngine(b, cfg, defaultSet...), socketCases(1)
-	var best [caseSlices]time.Duration
-	var parts [caseSlices]Split
+	var best [programs]time.Duration
+	var parts [programs]Split
 	insns, inputs, pairs, translated := 0, 0, 0, uint64(0)
 	b.ReportAllocs()
 	n := 0
 	for ; b.Loop(); n++ {
 		insns, inputs, pairs = 0, 0, 0
-		for at := range caseSlices {
+		for at := range uint64(programs) {
 			before, blocks, began := e.Split(), e.Translated(), time.Now()
-			for i := range sliceCases {
-				c := e.generate(g, uint64(at*sliceCases+i))
-				solved := e.solve(c)
-				r, err := e.Check(c.Program, c.Kind, solved)
-				if err != nil {
-					b.Fatal(err)
-				}
-				for _, d := range r.Divergences {
-					if d.Verdict == harness.Diverge {
-						b.Fatalf("%v: %+v", c.Program, d)
-					}
-				}
-				insns += len(c.Program)
-				inputs += len(solved)
-				pairs += r.Pairs
+			c := e.generate(g, at)
+			solved := e.solve(c)
+			r, err := e.Check(c.Program, c.Kind, solved)
+			if err != nil {
+				b.Fatal(err)
 			}
+			for _, d := range r.Divergences {
+				if d.Verdict == harness.Diverge {
+					b.Fatalf("%v: %+v", c.Program, d)
+				}
+			}
+			insns += len(c.Program)
+			inputs += len(solved)
+			pairs += r.Pairs
 			if d := time.Since(began); best[at] == 0 || d < best[at] {
 				best[at] = d
 			}
@@ -103,7 +98,6 @@ func benchmark(b *testing.B, cfg Config) {
 		total += d
 		sum.add(parts[at])
 	}
-	const programs = caseSlices * sliceCases
 	b.ReportMetric(0, "ns/op")
 	if cfg.Split {
 		for _, part := range []struct {

@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/corpus"
@@ -87,20 +88,30 @@ func For(profiles ...*kernelabi.Profile) (Config, error) {
 	if len(profiles) == 0 {
 		profiles = []*kernelabi.Profile{kernelabi.Current()}
 	}
-	cfg := Config{Semantics: profiles[0].Semantics}
-	var jits []jit
+	var jits []JIT
 	for _, p := range profiles {
-		cfg.Rules = append(cfg.Rules, p.Rules)
 		j, err := jitOf(p)
 		if err != nil {
 			return Config{}, err
 		}
 		jits = append(jits, j)
 	}
+	return ForJITs(jits...), nil
+}
+
+// ForJITs returns such a configuration for JITs whatever makes their code.
+func ForJITs(jits ...JIT) Config {
+	var cfg Config
+	for _, j := range jits {
+		cfg.Rules = append(cfg.Rules, j.Profile.Rules)
+	}
+	if len(jits) > 0 {
+		cfg.Semantics = jits[0].Profile.Semantics
+	}
 	for _, kind := range []bpf.Kind{bpf.Socket, bpf.Seccomp} {
 		cfg.Features[kind] = featuresOf(kind, cfg.Rules, jits)
 	}
-	return cfg.complete(), nil
+	return cfg.complete()
 }
 
 // complete fills in the defaults.
@@ -131,47 +142,53 @@ func (c Config) complete() Config {
 	return c
 }
 
-// jit tells whether the JIT of a kernel takes a program.
-type jit struct {
-	profile *kernelabi.Profile
-	compile func(bpf.Program, bpf.Kind, *kernelabi.Profile) (*kernelabi.Image, error) // nil: takes all
+// JIT is what a configuration is for: a kernel, and what compiles for it.
+type JIT struct {
+	Profile *kernelabi.Profile
+
+	// Compile is asked which features the JIT takes: one for which it gives a
+	// *kernelabi.Refusal it does not. nil: it takes all.
+	Compile func(bpf.Program, bpf.Kind, *kernelabi.Profile) (*kernelabi.Image, error)
 }
 
-func jitOf(p *kernelabi.Profile) (jit, error) {
+func jitOf(p *kernelabi.Profile) (JIT, error) {
 	switch {
 	case p.Emitter == "":
-		return jit{profile: p}, nil
+		return JIT{Profile: p}, nil
 	case p.Arch == kernelabi.X86_64:
 		e, err := jitx86.ByName(p.Emitter)
 		if err != nil {
-			return jit{}, fmt.Errorf("profile %s: %w", p.Name, err)
+			return JIT{}, fmt.Errorf("profile %s: %w", p.Name, err)
 		}
-		return jit{p, e.Compile}, nil
+		return JIT{p, e.Compile}, nil
 	}
 	e, err := jitarm.ByName(p.Emitter)
 	if err != nil {
-		return jit{}, fmt.Errorf("profile %s: %w", p.Name, err)
+		return JIT{}, fmt.Errorf("profile %s: %w", p.Name, err)
 	}
-	return jit{p, e.Compile}, nil
+	return JIT{p, e.Compile}, nil
 }
 
-func (j jit) takes(prog bpf.Program, kind bpf.Kind) bool {
-	if j.compile == nil {
+func (j JIT) takes(prog bpf.Program, kind bpf.Kind) bool {
+	if j.Compile == nil {
 		return true
 	}
-	_, err := j.compile(prog, kind, j.profile)
+	_, err := j.Compile(prog, kind, j.Profile)
 	var refusal *kernelabi.Refusal
 	return !errors.As(err, &refusal)
 }
 
 // featuresOf tries every feature in a program that consists of little else.
-func featuresOf(kind bpf.Kind, rules []bpf.Rules, jits []jit) Features {
+func featuresOf(kind bpf.Kind, rules []bpf.Rules, jits []JIT) Features {
 	var f Features
-	try := func(prog ...bpf.Instruction) Use {
-		for _, r := range rules {
-			if bpf.Check(prog, kind, r) != nil {
-				return Never
-			}
+	accepted := func(prog bpf.Program) bool {
+		return !slices.ContainsFunc(rules, func(r bpf.Rules) bool { return bpf.Check(prog, kind, r) != nil })
+	}
+	// A JIT takes a feature if it takes any of the programs that have it.
+	try := func(progs ...bpf.Program) Use {
+		progs = slices.DeleteFunc(progs, func(p bpf.Program) bool { return !accepted(p) })
+		if len(progs) == 0 {
+			return Never
 		}
 		takes, running := 0, 0
 		for _, j := range jits {
@@ -179,7 +196,7 @@ func featuresOf(kind bpf.Kind, rules []bpf.Rules, jits []jit) Features {
 				continue // takes no program of the kind
 			}
 			running++
-			if j.takes(prog, kind) {
+			if slices.ContainsFunc(progs, func(p bpf.Program) bool { return j.takes(p, kind) }) {
 				takes++
 			}
 		}
@@ -191,25 +208,27 @@ func featuresOf(kind bpf.Kind, rules []bpf.Rules, jits []jit) Features {
 		}
 		return Often
 	}
-	ret := bpf.Instruction{Code: bpf.RetA}
-	f.Kind = try(ret)
+	one := func(ins bpf.Instruction) Use {
+		store, retA, retK := bpf.Instruction{Code: bpf.St, K: 4}, bpf.Instruction{Code: bpf.RetA}, bpf.Instruction{Code: bpf.RetK}
+		return try(bpf.Program{store, ins, retA}, bpf.Program{ins, retA}, bpf.Program{ins, retK})
+	}
+	f.Kind = try(bpf.Program{{Code: bpf.RetA}}, bpf.Program{{Code: bpf.RetK}})
 	for code := range f.Codes {
 		ins := bpf.Instruction{Code: uint16(code), K: 4}
 		if bpf.IsCondJump(ins.Code) || ins.Code == bpf.Ja {
 			ins.K = 0
 		}
-		store := bpf.Instruction{Code: bpf.St, K: 4}
-		f.Codes[code] = try(store, ins, ret)
+		f.Codes[code] = one(ins)
 	}
 	if kind == bpf.Seccomp {
 		return f
 	}
 	for n := range f.Exts {
-		f.Exts[n] = try(bpf.Instruction{Code: bpf.LdWAbs, K: bpf.Extension(4 * n).K()}, ret)
+		f.Exts[n] = one(bpf.Instruction{Code: bpf.LdWAbs, K: bpf.Extension(4 * n).K()})
 	}
-	f.Beyond = try(bpf.Instruction{Code: bpf.LdWAbs, K: bpf.ADOff + 0x800}, ret)
-	f.NegativeAbs = try(bpf.Instruction{Code: bpf.LdWAbs, K: bpf.NetOff}, ret)
-	f.NegativeMsh = try(bpf.Instruction{Code: bpf.LdxMsh, K: bpf.NetOff}, ret)
-	f.WideShift = try(bpf.Instruction{Code: bpf.LshK, K: 33}, ret)
+	f.Beyond = one(bpf.Instruction{Code: bpf.LdWAbs, K: bpf.ADOff + 0x800})
+	f.NegativeAbs = one(bpf.Instruction{Code: bpf.LdWAbs, K: bpf.NetOff})
+	f.NegativeMsh = one(bpf.Instruction{Code: bpf.LdxMsh, K: bpf.NetOff})
+	f.WideShift = one(bpf.Instruction{Code: bpf.LshK, K: 33})
 	return f
 }
