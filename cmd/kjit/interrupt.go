@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"sync/atomic"
 	"time"
 
 	"github.com/kjit-project/kjit/harness/plugin"
@@ -13,6 +15,10 @@ import (
 // grace is how long a command that was interrupted may take to tell what it
 // has so far.
 const grace = time.Second
+
+// patient is set by a command that ends by itself some time after an interrupt,
+// and as a success: only a second interrupt ends it at once.
+var patient atomic.Bool
 
 // dieAfter ends the process when ctx is done and the command does not end by
 // itself: it may be waiting for input, or for an engine in the middle of a
@@ -23,13 +29,21 @@ func dieAfter(ctx context.Context, stderr io.Writer, done <-chan struct{}) {
 		return
 	case <-ctx.Done():
 	}
+	late := time.After(grace)
+	again := make(chan os.Signal, 1)
+	if patient.Load() {
+		late = nil
+		signal.Notify(again, os.Interrupt)
+	}
 	select {
 	case <-done:
-	case <-time.After(grace):
-		fmt.Fprintln(stderr, "kjit: interrupted")
-		plugin.KillAll()
-		os.Exit(exitInterrupted)
+		return
+	case <-late:
+	case <-again:
 	}
+	fmt.Fprintln(stderr, "kjit: interrupted")
+	plugin.KillAll()
+	os.Exit(exitInterrupted)
 }
 
 // interruptible is a reader that ends with the context's error once it is done.

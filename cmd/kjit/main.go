@@ -21,18 +21,23 @@ import (
 
 // cli is the command line: one field per command, each in a file of its own.
 type cli struct {
-	Replay  replayCmd  `cmd:"" help:"Run a program on packets, in the interpreter and in every JIT, and compare."`
-	Jit     jitCmd     `cmd:"" help:"Compile a program and print the machine code."`
-	Asm     asmCmd     `cmd:"" help:"Assemble bpf_asm source."`
-	Disasm  disasmCmd  `cmd:"" help:"Print a program in any form as a tcpdump -d listing."`
-	Convert convertCmd `cmd:"" help:"Rewrite a program in another text form."`
-	Check   checkCmd   `cmd:"" help:"Check programs as a kernel does before it accepts them."`
-	Verify  verifyCmd  `cmd:"" help:"Check recorded facts (golden images, mutants, text forms)."`
-	Capture captureCmd `cmd:"" help:"Compile a program in the running Linux kernel and bring back its image."`
-	Seccomp seccompCmd `cmd:"" help:"Everything about seccomp filters."`
-	Doctor  doctorCmd  `cmd:"" help:"Check the installation and the emulator engine."`
-	Graph   graphCmd   `cmd:"" help:"Draw the control flow of a program, with the counts of a replay and machine code."`
-	Bench   benchCmd   `cmd:"" help:"Count and measure: published tables beside ours."`
+	Replay   replayCmd   `cmd:"" help:"Run a program on packets, in the interpreter and in every JIT, and compare."`
+	Jit      jitCmd      `cmd:"" help:"Compile a program and print the machine code."`
+	Asm      asmCmd      `cmd:"" help:"Assemble bpf_asm source."`
+	Disasm   disasmCmd   `cmd:"" help:"Print a program in any form as a tcpdump -d listing."`
+	Convert  convertCmd  `cmd:"" help:"Rewrite a program in another text form."`
+	Check    checkCmd    `cmd:"" help:"Check programs as a kernel does before it accepts them."`
+	Verify   verifyCmd   `cmd:"" help:"Check recorded facts (golden images, mutants, text forms)."`
+	Capture  captureCmd  `cmd:"" help:"Compile a program in the running Linux kernel and bring back its image."`
+	Seccomp  seccompCmd  `cmd:"" help:"Everything about seccomp filters."`
+	Debug    debugCmd    `cmd:"" help:"Step a program and its machine code together, forth and back, to where they part."`
+	Doctor   doctorCmd   `cmd:"" help:"Check the installation and the emulator engine."`
+	Graph    graphCmd    `cmd:"" help:"Draw the control flow of a program, with the counts of a replay and machine code."`
+	Fuzz     fuzzCmd     `cmd:"" help:"Look for programs on which a JIT diverges, for as long as you like."`
+	Corpus   corpusCmd   `cmd:"" help:"The programs that a campaign of kjit fuzz keeps."`
+	Campaign campaignCmd `cmd:"" help:"A campaign of kjit fuzz that many machines share."`
+	Mutants  mutantsCmd  `cmd:"" help:"Hunt JITs with a fault put in on purpose: what campaigns and directed tests find."`
+	Bench    benchCmd    `cmd:"" help:"Count and measure: published tables beside ours."`
 
 	JSON    bool             `name:"json" help:"Print one JSON object per line instead of text; an error that ends the command too, as {\"type\": \"error\", ...}."`
 	Version kong.VersionFlag `help:"Print the version and exit."`
@@ -108,7 +113,7 @@ func run(args []string, std streams) (code int) {
 	if err == nil {
 		return exitOK
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !patient.Load() {
 		err = &codedError{errors.New("interrupted"), exitInterrupted, false}
 	}
 	return fail(err, std, c.JSON)

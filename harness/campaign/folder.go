@@ -1,0 +1,240 @@
+package campaign
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The files of a folder.
+const (
+	settingsFile = "campaign.json"
+	stateFile    = "epoch.json"
+	journalFile  = "ranges.jsonl"
+	lockFile     = "lock"
+	findingsDir  = "findings"
+)
+
+// Folder keeps a campaign on disk: its settings; its state at the beginning of
+// the open epoch; a journal of the ranges of that epoch, a line each; a file for
+// every finding. The process may end at any moment: what was told to be done is
+// kept, and done once. One process has a folder at a time.
+type Folder struct {
+	Dir string
+
+	// Notes says what was damaged, and is done again.
+	Notes []string
+
+	settings Settings
+	lock     *os.File
+	journal  *journal
+}
+
+// LockedError is a folder that another process has.
+type LockedError struct{ Dir string }
+
+func (e *LockedError) Error() string {
+	return e.Dir + ": another kjit works on this campaign: wait for it, or choose another folder"
+}
+
+// ReadSettings returns the settings of the campaign in a folder. If there is none
+// the error is fs.ErrNotExist.
+func ReadSettings(dir string) (*Settings, error) {
+	path := filepath.Join(dir, settingsFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Settings)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// OpenFolder opens a folder for a campaign of those settings, and starts one if
+// there is none. Errors: a *SettingsError if it is another campaign's, a
+// *LockedError.
+func OpenFolder(dir string, s *Settings) (_ *Folder, err error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, findingsDir), 0o777); err != nil {
+		return nil, err
+	}
+	f := &Folder{Dir: dir, settings: *s}
+	if f.lock, err = lockFolder(filepath.Join(dir, lockFile)); err != nil {
+		if errors.Is(err, errLocked) {
+			err = &LockedError{dir}
+		}
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	switch has, err := ReadSettings(dir); {
+	case err == nil:
+		if err := has.differs(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	default:
+		data, err := json.MarshalIndent(s, "", "  ")
+		if err != nil {
+			return nil, err
+		}
+		if err := writeFile(filepath.Join(dir, settingsFile), append(data, '\n')); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Close gives the folder back.
+func (f *Folder) Close() error {
+	var errs []error
+	if f.journal != nil {
+		errs = append(errs, f.journal.close())
+	}
+	if f.lock != nil {
+		errs = append(errs, f.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Findings is the folder that the findings are in.
+func (f *Folder) Findings() string { return filepath.Join(f.Dir, findingsDir) }
+
+// Load returns the state with all ranges that can be merged, and the results of
+// others that are done, by range.
+func (f *Folder) Load() (*State, map[uint64]*Result, error) {
+	s := NewState(&f.settings)
+	path := filepath.Join(f.Dir, stateFile)
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if s, err = ParseState(data, &f.settings); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, err
+	}
+	if f.journal, err = openJournal(filepath.Join(f.Dir, journalFile)); err != nil {
+		return nil, nil, err
+	}
+	done := map[uint64]*Result{}
+	var drops []line
+	first, end := EpochRanges(s.frozen.Epoch)
+	lines, err := f.journal.read(&f.settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range lines {
+		switch {
+		case l.Bad != "":
+			f.Notes = append(f.Notes, fmt.Sprintf("%s:%d: %s: its range is done again", journalFile, l.Number, l.Bad))
+		case l.Drop != nil:
+			drops = append(drops, l.line)
+		case l.Result == nil || l.Result.Range < first: // of an epoch that is in the state
+		case l.Result.Range >= end:
+			return nil, nil, fmt.Errorf("%s is missing or old: %s has range %d of a later epoch: copy all files of a campaign, or none", path, journalFile, l.Result.Range)
+		default:
+			done[l.Result.Range] = l.Result
+		}
+	}
+	for {
+		for _, l := range drops {
+			if l.Next == s.Next {
+				s.drop(l.Drop)
+			}
+		}
+		r := done[s.Next]
+		if r == nil {
+			break
+		}
+		delete(done, s.Next)
+		if _, err := s.Merge(r); err != nil {
+			return nil, nil, err
+		}
+	}
+	if s.Next == end {
+		err = f.keep(s)
+	}
+	return s, done, err
+}
+
+// add writes results into the journal. When it returns they are safe.
+func (f *Folder) add(results []*Result) error {
+	for _, r := range results {
+		if err := f.journal.append(line{Result: r}); err != nil {
+			return err
+		}
+	}
+	return f.journal.sync()
+}
+
+// drop notes that programs leave the corpus.
+func (f *Folder) drop(s *State, hashes []uint64) error {
+	if err := f.journal.append(line{Next: s.Next, Drop: hashes}); err != nil {
+		return err
+	}
+	if err := f.journal.sync(); err != nil {
+		return err
+	}
+	s.drop(hashes)
+	return nil
+}
+
+// keep writes the state at the beginning of an epoch, and empties the journal.
+// Between the two the journal has what the state has, too, which does no harm.
+func (f *Folder) keep(s *State) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(f.Dir, stateFile), append(data, '\n')); err != nil {
+		return err
+	}
+	return f.journal.empty()
+}
+
+// writeFile replaces a file: whenever the process, or the machine, stops, it is
+// the old one or the new one.
+func writeFile(path string, data []byte) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes names in a folder safe, where folders can be synced.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) {
+		return err
+	}
+	return nil
+}
