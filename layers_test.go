@@ -31,7 +31,7 @@ var layers = map[string][]string{
 }
 
 // pureGo are the trees that work without cgo, and so without Unicorn.
-var pureGo = []string{"bpf", "seccompdata", "kernelabi", "internal", "jitx86", "jitarm", "corpus"}
+var pureGo = []string{"bpf", "seccompdata", "kernelabi", "internal", "jitx86", "jitarm", "corpus", "harness/livekernel/probe", "harness/qemu/wire", "harness/qemu/guest"}
 
 type goPackage struct {
 	ImportPath string

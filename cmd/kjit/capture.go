@@ -53,7 +53,10 @@ func (c *captureCmd) Run(ctx context.Context, std streams, global *cli) error {
 		if err := printFilters(&text, requests, global.JSON); err != nil {
 			return err
 		}
-		return out.write(text.Bytes())
+		if err := out.write(text.Bytes()); err != nil {
+			return environment(err)
+		}
+		return nil
 	}
 	if len(requests) == 0 {
 		return nil

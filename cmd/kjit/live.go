@@ -7,6 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/term"
 
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/livekernel"
@@ -29,9 +32,10 @@ func (f *runnerFlags) open(ctx context.Context) (runners []harness.Runner, close
 		}
 	}
 	for i, name := range f.Runner {
-		r, err := openLive(ctx, name)
-		if err == nil && slices.Contains(f.Runner[:i], name) {
-			err = errors.Join(badInput(fmt.Errorf("--runner %s: once is enough", name)), r.Close())
+		err := badInput(fmt.Errorf("--runner %s: once is enough", name))
+		var r harness.Runner
+		if !slices.Contains(f.Runner[:i], name) {
+			r, err = openLive(ctx, name)
 		}
 		if err != nil {
 			closeAll()
@@ -55,9 +59,12 @@ func openLive(ctx context.Context, name string) (harness.Runner, error) {
 	if !ok {
 		return nil, badInput(fmt.Errorf("--runner %s: there are kernel, and qemu:KERNEL", name))
 	}
-	bar := newProgress(os.Stderr, -1, "booting "+file)
-	defer bar.close()
-	r, err := qemu.Open(ctx, file, qemu.Options{Log: func(string) { bar.add(1) }})
+	if file == "" {
+		return nil, badInput(fmt.Errorf("--runner %s: no kernel is named: qemu:FILE", name))
+	}
+	stop := waiting(os.Stderr, "booting "+file)
+	r, err := qemu.Open(ctx, file, qemu.Options{})
+	stop()
 	var none *qemu.KernelError
 	switch {
 	case errors.As(err, &none):
@@ -71,4 +78,32 @@ func openLive(ctx context.Context, name string) (harness.Runner, error) {
 		fmt.Fprintf(os.Stderr, "kjit: --runner %s: this kernel has no BPF JIT, and interprets programs\n", name)
 	}
 	return r, nil
+}
+
+// waiting tells on a terminal, from the first second on, what is being waited
+// for and how long, until stop is called.
+func waiting(w *os.File, what string) (stop func()) {
+	if !term.IsTerminal(int(w.Fd())) || os.Getenv("TERM") == "dumb" {
+		return func() {}
+	}
+	const clear = "\r\x1b[K"
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for seconds := 1; ; seconds++ {
+			select {
+			case <-done:
+				fmt.Fprint(w, clear)
+				return
+			case <-tick.C:
+				fmt.Fprintf(w, "%s%s, %d s", clear, what, seconds)
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-gone
+	}
 }

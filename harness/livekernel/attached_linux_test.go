@@ -155,8 +155,8 @@ func TestMain(m *testing.M) {
 
 func filteredWith() []bpf.Program {
 	return []bpf.Program{
-		{{Code: bpf.LdWAbs, K: 0}, {Code: bpf.JeqK, JF: 1, K: 0x1234}, {Code: bpf.RetK, K: retErrno | 1}, {Code: bpf.RetK, K: probe.RetAllow}},
-		{{Code: bpf.RetK, K: probe.RetAllow}},
+		{{Code: bpf.LdWAbs, K: 0}, {Code: bpf.JeqK, JF: 1, K: 0x1234}, {Code: bpf.RetK, K: 0x00050001}, {Code: bpf.RetK, K: 0x7fff0000}},
+		{{Code: bpf.RetK, K: 0x7fff0000}},
 	}
 }
 

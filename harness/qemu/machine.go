@@ -33,7 +33,7 @@ var machines = []*machine{
 		// The timer of this board compares for equality: a guest that is slow to
 		// set it, because the host is busy, would wait for ever. With -icount time
 		// goes by instructions.
-		args: []string{"-M", "raspi0", "-icount", "shift=3"}, append: "console=ttyAMA0,115200 initcall_blacklist=bcm2835_power_driver_init"},
+		args: []string{"-M", "raspi0", "-icount", "shift=auto"}, append: "console=ttyAMA0,115200 initcall_blacklist=bcm2835_power_driver_init"},
 	{goarch: "arm", command: "qemu-system-arm", pkg: "qemu-system-arm", dtb: "versatile-pb.dtb",
 		args: []string{"-M", "versatilepb", "-m", "256"}, append: "console=ttyAMA0"},
 	{goarch: "arm", command: "qemu-system-arm", pkg: "qemu-system-arm",

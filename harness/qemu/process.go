@@ -26,13 +26,14 @@ type process struct {
 	stdout *os.File
 	client *wire.Client
 	log    lastWords
+	file   string        // the initramfs, until it was read
 	exited chan struct{} // closed when it has ended
 
-	late string // it was killed for that: "no answer within 2m0s"
+	late string // it was killed for that: "nothing within 2m0s"
 }
 
 // start starts QEMU with a kernel.
-func start(ctx context.Context, m *machine, kernel string, initramfs []byte, log func(string)) (*process, error) {
+func start(ctx context.Context, m *machine, kernel string, initramfs []byte) (*process, error) {
 	path, err := m.find()
 	if err != nil {
 		return nil, err
@@ -53,19 +54,17 @@ func start(ctx context.Context, m *machine, kernel string, initramfs []byte, log
 	if m.dtb != "" {
 		args = append(args, "-dtb", m.deviceTree(kernel))
 	}
-	p := &process{cmd: exec.CommandContext(ctx, path, args...), exited: make(chan struct{})}
-	p.log.each = log
+	p := &process{cmd: exec.CommandContext(ctx, path, args...), file: file.Name(), exited: make(chan struct{})}
 	p.cmd.Stderr = &p.log
 	tie(p.cmd)
-	if err := p.run(file.Name()); err != nil {
-		return nil, errors.Join(err, os.Remove(file.Name()))
+	if err := p.run(); err != nil {
+		return nil, errors.Join(err, os.Remove(p.file))
 	}
 	return p, nil
 }
 
-// run starts the command and has somebody wait for its end, who removes the
-// initramfs.
-func (p *process) run(initramfs string) (err error) {
+// run starts the command and has somebody wait for its end.
+func (p *process) run() (err error) {
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -82,7 +81,7 @@ func (p *process) run(initramfs string) (err error) {
 		started <- err
 		if err == nil {
 			p.cmd.Wait()
-			os.Remove(initramfs)
+			os.Remove(p.file) // of a guest that did not boot
 		}
 		close(p.exited)
 	}()
@@ -99,19 +98,24 @@ func (p *process) dial(limit time.Duration) (*wire.Client, error) {
 		p.client, err = wire.Dial(p.stdout, p.stdin, p.log.add)
 		return err
 	})
+	if err == nil {
+		os.Remove(p.file)
+	}
 	return p.client, err
 }
 
 // within does something that ends with the process, and ends the process after
 // the limit.
 func (p *process) within(limit time.Duration, do func() error) error {
-	timer := time.AfterFunc(limit, func() { p.cmd.Process.Kill() })
+	timer := time.AfterFunc(limit, p.kill)
 	err := do()
 	if !timer.Stop() {
 		p.late = fmt.Sprintf("nothing within %v", limit)
 	}
 	return err
 }
+
+func (p *process) kill() { p.cmd.Process.Kill() }
 
 // end ends the process, and says how it ended if not by our hand.
 func (p *process) end() string {
@@ -122,7 +126,7 @@ func (p *process) end() string {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	p.cmd.Process.Kill()
+	p.kill()
 	<-p.exited
 	p.stdout.Close()
 	switch state := p.cmd.ProcessState; {
@@ -138,8 +142,6 @@ func (p *process) end() string {
 
 // lastWords keeps the last lines of a guest's kernel, and of QEMU.
 type lastWords struct {
-	each func(string) // may be nil
-
 	mu   sync.Mutex
 	last []string
 	rest string // of a line that goes on
@@ -162,9 +164,6 @@ func (w *lastWords) add(line string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.each != nil {
-		w.each(line)
-	}
 	w.last = append(w.last, line)
 	w.last = w.last[max(0, len(w.last)-maxWords):]
 }

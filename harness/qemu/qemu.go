@@ -32,7 +32,6 @@ const maxCrashes = 3
 type Options struct {
 	Boot   time.Duration // until its first words; 0: 3 minutes
 	Answer time.Duration // for one request, that is, some program on some inputs; 0: 2 minutes
-	Log    func(string)  // gets each line that the guest's kernel prints; may be nil
 }
 
 // Runner is a kernel in QEMU.
@@ -90,7 +89,7 @@ type guest struct {
 
 // boot starts the guest.
 func (g *guest) boot() error {
-	p, err := start(g.ctx, g.machine, g.kernel, g.initramfs, g.Log)
+	p, err := start(g.ctx, g.machine, g.kernel, g.initramfs)
 	if err != nil {
 		return err
 	}
@@ -139,25 +138,26 @@ func (g *guest) failure(p *process, what string, err error) error {
 
 func (g *guest) System() probe.System { return g.system }
 
-func (g *guest) Packets(prog bpf.Program, packets [][]byte) (passed *probe.Passed, err error) {
+func (g *guest) Packets(prog bpf.Program, packets [][]byte) (values *probe.Values, err error) {
 	err = g.ask(func(k probe.Kernel) error {
-		passed, err = k.Packets(prog, packets)
+		values, err = k.Packets(prog, packets)
 		return err
 	})
-	return passed, err
+	return values, err
 }
 
-func (g *guest) Calls(calls *probe.Calls) (answers *probe.Answers, err error) {
+func (g *guest) Calls(calls *probe.Calls) (values *probe.Values, err error) {
 	err = g.ask(func(k probe.Kernel) error {
-		answers, err = k.Calls(calls)
+		values, err = k.Calls(calls)
 		return err
 	})
-	return answers, err
+	return values, err
 }
 
 // Close ends QEMU.
 func (g *guest) Close() error {
 	if g.process != nil {
+		g.process.kill()
 		g.process.end()
 		g.process = nil
 	}

@@ -60,7 +60,7 @@ func playQEMU(how string) error {
 
 type poisonable struct{ probe.Kernel }
 
-func (k *poisonable) Packets(prog bpf.Program, packets [][]byte) (*probe.Passed, error) {
+func (k *poisonable) Packets(prog bpf.Program, packets [][]byte) (*probe.Values, error) {
 	if len(prog) == 1 && prog[0] == poison[0] {
 		fmt.Println("[   60.0] Oops: general protection fault")
 		os.Exit(0)

@@ -17,12 +17,26 @@ import (
 
 func init() { Serve("calls", answerCalls) }
 
+// callJob runs a seccomp filter on system calls.
+type callJob struct {
+	Original  bpf.Program // has to be acceptable, and is never in force
+	Answering bpf.Program // what is made of it
+	Word      uint32      // where it expects the signal
+	Calls     []seccompdata.Data
+}
+
+type callAnswer struct {
+	Errno  syscall.Errno // the kernel refused the original
+	Values []uint32      // of the calls, up to one that killed the thread
+	Killed bool          // one more call killed it: its value is 0
+}
+
 // run does the job in as many children as it takes.
-func (j *Calls) run() (*Answers, error) {
-	total := &Answers{}
+func (j *callJob) run() (*callAnswer, error) {
+	total := &callAnswer{}
 	rest := *j
 	for killed := 0; killed <= MaxKilled; killed++ {
-		var answer Answers
+		var answer callAnswer
 		if err := InChild("calls", &rest, &answer); err != nil {
 			return nil, err
 		}
@@ -40,13 +54,13 @@ func (j *Calls) run() (*Answers, error) {
 }
 
 // answerCalls does a job in the child.
-func answerCalls(job *Calls) (*Answers, error) {
+func answerCalls(job *callJob) (*callAnswer, error) {
 	bystander, err := startBystander()
 	if err != nil {
 		return nil, err
 	}
 	var (
-		answer = &Answers{Values: make([]uint32, len(job.Calls))}
+		answer = &callAnswer{Values: make([]uint32, len(job.Calls))}
 		done   atomic.Int64
 		tid    atomic.Int64
 		end    = make(chan error, 1)
@@ -82,7 +96,7 @@ func startBystander() (tid int, err error) {
 		tid = unix.Gettid()
 		err := NoNewPrivs()
 		if err == nil {
-			if _, errno := Install(bpf.Program{{Code: bpf.RetK, K: RetAllow}}, 0); errno != 0 {
+			if _, errno := Install(bpf.Program{{Code: bpf.RetK, K: retAllow}}, 0); errno != 0 {
 				err = fmt.Errorf("seccomp(2): %w", errno)
 			}
 		}
@@ -95,7 +109,7 @@ func startBystander() (tid int, err error) {
 
 // filtered tries the original, gives the thread the answering filter, and makes
 // the calls.
-func (j *Calls) filtered(bystander int, answer *Answers, done *atomic.Int64) error {
+func (j *callJob) filtered(bystander int, answer *callAnswer, done *atomic.Int64) error {
 	if err := NoNewPrivs(); err != nil {
 		return err
 	}
@@ -113,12 +127,12 @@ func (j *Calls) filtered(bystander int, answer *Answers, done *atomic.Int64) err
 	}
 	for i := range j.Calls {
 		call := j.Calls[i]
-		for part := range uint32(Parts) {
+		for part := range uint32(parts) {
 			bits, err := ask(&call, j.Word, part)
 			if err != nil {
 				return fmt.Errorf("call %d: %w", i, err)
 			}
-			answer.Values[i] |= bits << (part * PartBits)
+			answer.Values[i] |= bits << (part * partBits)
 		}
 		done.Store(int64(i) + 1)
 	}
@@ -129,10 +143,10 @@ func (j *Calls) filtered(bystander int, answer *Answers, done *atomic.Int64) err
 func ask(call *seccompdata.Data, word, part uint32) (uint32, error) {
 	n, shift := (word-seccompdata.OffArgs)/8, word%8*8
 	args := call.Args
-	args[n] = args[n]&^(0xffffffff<<shift) | uint64(Signal|part)<<shift
+	args[n] = args[n]&^(0xffffffff<<shift) | uint64(signal|part)<<shift
 	r, errno := filteredCall(uintptr(call.Nr), &args)
 	// 4095 is an error number to the kernel and a result to Go.
-	if negative := -int(r); errno == 0 && negative > 0 && negative < 1<<PartBits {
+	if negative := -int(r); errno == 0 && negative > 0 && negative < 1<<partBits {
 		return uint32(negative), nil
 	}
 	if errno == 0 && r != 0 {

@@ -44,18 +44,38 @@ func ThisSystem() (System, error) {
 	}, nil
 }
 
-func (r *running) System() System                   { return r.system }
-func (r *running) Close() error                     { return r.pair.Close() }
-func (r *running) Calls(j *Calls) (*Answers, error) { return j.run() }
+func (r *running) System() System { return r.system }
+func (r *running) Close() error   { return r.pair.Close() }
 
-func (r *running) Packets(prog bpf.Program, packets [][]byte) (*Passed, error) {
-	errno, err := r.pair.Attach(prog)
-	if err != nil || errno != 0 {
-		return &Passed{Errno: errno}, err
+func (r *running) Packets(prog bpf.Program, packets [][]byte) (*Values, error) {
+	return packetValues(r.pair, prog, packets)
+}
+
+func (r *running) Calls(c *Calls) (*Values, error) {
+	filter, err := answering(c.Program, c.Word)
+	if err != nil {
+		return everyCall(c, err.Error()), nil
 	}
-	passed := &Passed{Arrivals: make([]Arrival, len(packets))}
-	for i, packet := range packets {
-		passed.Arrivals[i] = r.pair.pass(packet)
+	job := callJob{Original: c.Program, Answering: filter, Word: c.Word, Calls: c.Calls}
+	answer, err := job.run()
+	if err != nil {
+		return nil, err
 	}
-	return passed, nil
+	if answer.Errno != 0 {
+		return &Values{Errno: answer.Errno}, nil
+	}
+	values := everyCall(c, TooManyKilled)
+	for i, v := range answer.Values {
+		values.Values[i] = Value{Value: v}
+	}
+	return values, nil
+}
+
+// everyCall is why there is no value for any call.
+func everyCall(c *Calls, why string) *Values {
+	values := &Values{Values: make([]Value, len(c.Calls))}
+	for i := range values.Values {
+		values.Values[i].Why = why
+	}
+	return values
 }

@@ -65,7 +65,7 @@ func sockFprog(prog bpf.Program) unix.SockFprog {
 }
 
 // pass sends a packet through the filter.
-func (p *SocketPair) pass(packet []byte) Arrival {
+func (p *SocketPair) pass(packet []byte) arrival {
 	// The filter runs while the packet is sent: what is not there then will not
 	// come.
 	if err := unix.Send(p.From, packet, 0); err != nil {
@@ -75,15 +75,15 @@ func (p *SocketPair) pass(packet []byte) Arrival {
 	n, _, err := unix.Recvfrom(p.To, none[:], unix.MSG_TRUNC)
 	switch {
 	case err == unix.EAGAIN:
-		return Dropped
+		return dropped
 	case err != nil:
 		return notSent(err)
 	}
-	return Arrival(n)
+	return arrival(n)
 }
 
-func notSent(err error) Arrival {
+func notSent(err error) arrival {
 	var errno syscall.Errno
 	errors.As(err, &errno)
-	return Dropped - Arrival(errno)
+	return dropped - arrival(errno)
 }

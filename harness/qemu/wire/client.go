@@ -136,8 +136,8 @@ func (c *Client) ask(req *request) (*answer, error) {
 func (c *Client) System() probe.System { return c.system }
 
 // Packets sends those that the guest has not yet.
-func (c *Client) Packets(prog bpf.Program, list [][]byte) (*probe.Passed, error) {
-	total := &probe.Passed{}
+func (c *Client) Packets(prog bpf.Program, list [][]byte) (*probe.Values, error) {
+	total := &probe.Values{}
 	for {
 		req := &packets{Program: prog, Which: []int{}}
 		if c.held > maxHeld {
@@ -154,18 +154,11 @@ func (c *Client) Packets(prog bpf.Program, list [][]byte) (*probe.Passed, error)
 			}
 			req.Which, list = append(req.Which, n), list[1:]
 		}
-		a, err := c.ask(&request{Packets: req})
-		switch {
-		case err != nil:
-			return nil, err
-		case a.Passed == nil:
-			return nil, errors.New("the guest's answer is about something else")
-		case a.Passed.Errno != 0:
-			return a.Passed, nil
-		case len(a.Passed.Arrivals) != len(req.Which):
-			return nil, fmt.Errorf("the guest tells of %d packets, not %d", len(a.Passed.Arrivals), len(req.Which))
+		values, err := c.values(&request{Packets: req}, len(req.Which))
+		if err != nil || values.Errno != 0 {
+			return values, err
 		}
-		total.Arrivals = append(total.Arrivals, a.Passed.Arrivals...)
+		total.Values = append(total.Values, values.Values...)
 		if len(list) == 0 {
 			return total, nil
 		}
@@ -173,17 +166,22 @@ func (c *Client) Packets(prog bpf.Program, list [][]byte) (*probe.Passed, error)
 }
 
 // Calls has the guest make system calls.
-func (c *Client) Calls(calls *probe.Calls) (*probe.Answers, error) {
-	a, err := c.ask(&request{Calls: calls})
+func (c *Client) Calls(calls *probe.Calls) (*probe.Values, error) {
+	return c.values(&request{Calls: calls}, len(calls.Calls))
+}
+
+// values asks for n values.
+func (c *Client) values(req *request, n int) (*probe.Values, error) {
+	a, err := c.ask(req)
 	switch {
 	case err != nil:
 		return nil, err
-	case a.Answers == nil:
+	case a.Values == nil:
 		return nil, errors.New("the guest's answer is about something else")
-	case len(a.Answers.Values) > len(calls.Calls):
-		return nil, fmt.Errorf("the guest tells of %d calls, not %d", len(a.Answers.Values), len(calls.Calls))
+	case a.Values.Errno == 0 && len(a.Values.Values) != n:
+		return nil, fmt.Errorf("the guest has %d values for %d inputs", len(a.Values.Values), n)
 	}
-	return a.Answers, nil
+	return a.Values, nil
 }
 
 // Close does nothing: the line is others'.

@@ -2,10 +2,10 @@
 // answers are JSON, a line each:
 //
 //	{"packets":{"program":[[6,0,0,7]],"new":["3q2+7w=="],"which":[0]}}
-//	kjit> {"passed":{"arrivals":[4]}}
+//	kjit> {"values":{"values":[{"v":7}]}}
 //
-//	{"calls":{"original":[...],"answering":[...],"word":60,"calls":[{"nr":39,...}]}}
-//	kjit> {"answers":{"values":[2147418112]}}
+//	{"calls":{"program":[...],"word":60,"calls":[{"nr":39,...}]}}
+//	kjit> {"values":{"values":[{"v":2147418112}]}}
 //
 // The guest speaks first: kjit> {"hello":{"release":"6.1.0-50-armmp",...}}. What
 // has no mark is the kernel's log.
@@ -52,10 +52,9 @@ type packets struct {
 }
 
 type answer struct {
-	Hello   *probe.System  `json:"hello,omitempty"`
-	Passed  *probe.Passed  `json:"passed,omitempty"`
-	Answers *probe.Answers `json:"answers,omitempty"`
-	Error   string         `json:"error,omitempty"`
+	Hello  *probe.System `json:"hello,omitempty"`
+	Values *probe.Values `json:"values,omitempty"`
+	Error  string        `json:"error,omitempty"`
 }
 
 // Serve answers requests about a kernel until the end of the input, which is no
@@ -99,9 +98,9 @@ func serve(req *request, held *[][]byte, kernel probe.Kernel) *answer {
 			}
 			list[i] = (*held)[n]
 		}
-		out.Passed, err = kernel.Packets(p.Program, list)
+		out.Values, err = kernel.Packets(p.Program, list)
 	case req.Calls != nil:
-		out.Answers, err = kernel.Calls(req.Calls)
+		out.Values, err = kernel.Calls(req.Calls)
 	default:
 		err = errors.New("a request for nothing")
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/kjit-project/kjit/seccompdata"
 )
 
-// fake is a kernel without one: of a packet arrives what its first byte says,
-// and calls give their numbers.
+// fake is a kernel without one: the value of a packet is its first byte, and
+// that of a call its number.
 type fake struct{ packets int }
 
 func (f *fake) System() probe.System {
@@ -25,27 +25,27 @@ func (f *fake) System() probe.System {
 }
 func (f *fake) Close() error { return nil }
 
-func (f *fake) Packets(prog bpf.Program, packets [][]byte) (*probe.Passed, error) {
+func (f *fake) Packets(prog bpf.Program, packets [][]byte) (*probe.Values, error) {
 	if len(prog) == 0 {
-		return &probe.Passed{Errno: 22}, nil
+		return &probe.Values{Errno: 22}, nil
 	}
-	passed := &probe.Passed{}
+	values := &probe.Values{}
 	for _, p := range packets {
 		f.packets++
-		passed.Arrivals = append(passed.Arrivals, probe.Arrival(p[0])-2)
+		values.Values = append(values.Values, probe.Value{Value: uint32(p[0])})
 	}
-	return passed, nil
+	return values, nil
 }
 
-func (f *fake) Calls(c *probe.Calls) (*probe.Answers, error) {
+func (f *fake) Calls(c *probe.Calls) (*probe.Values, error) {
 	if c.Word == 0 {
 		return nil, errors.New("no word")
 	}
-	answers := &probe.Answers{Values: []uint32{}}
+	values := &probe.Values{}
 	for _, call := range c.Calls {
-		answers.Values = append(answers.Values, call.Nr)
+		values.Values = append(values.Values, probe.Value{Value: call.Nr})
 	}
-	return answers, nil
+	return values, nil
 }
 
 // console passes what is written to it on to its reader, and loses what is more
@@ -127,6 +127,14 @@ func dial(t *testing.T, log func(string)) (*Client, *fake, *console) {
 
 var prog = bpf.Program{{Code: bpf.RetK, K: 7}}
 
+func values(list ...uint32) *probe.Values {
+	v := &probe.Values{}
+	for _, value := range list {
+		v.Values = append(v.Values, probe.Value{Value: value})
+	}
+	return v
+}
+
 func TestConversation(t *testing.T) {
 	var log []string
 	c, kernel, requests := dial(t, func(line string) { log = append(log, line) })
@@ -137,26 +145,22 @@ func TestConversation(t *testing.T) {
 		t.Error(diff)
 	}
 
-	got, err := c.Packets(prog, [][]byte{{9}, {2, 3}, {1}, {0}})
-	want := &probe.Passed{Arrivals: []probe.Arrival{7, 0, probe.Dropped, -2}}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+	got, err := c.Packets(prog, [][]byte{{9}, {2, 3}})
+	if diff := cmp.Diff(values(9, 2), got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if errno := want.Arrivals[3].Errno(); errno != 1 {
-		t.Errorf("arrival -2 is errno %d", errno)
-	}
 	got, err = c.Packets(nil, [][]byte{{9}})
-	if diff := cmp.Diff(&probe.Passed{Errno: 22}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(&probe.Values{Errno: 22}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	got, err = c.Packets(prog, nil)
-	if diff := cmp.Diff(&probe.Passed{}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(values(), got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 
 	calls := []seccompdata.Data{{Nr: 39, Args: [6]uint64{1 << 63}}, {Nr: 1<<32 - 1}}
-	answers, err := c.Calls(&probe.Calls{Original: prog, Answering: prog, Word: 60, Calls: calls})
-	if diff := cmp.Diff(&probe.Answers{Values: []uint32{39, 1<<32 - 1}}, answers); diff != "" || err != nil {
+	got, err = c.Calls(&probe.Calls{Program: prog, Word: 60, Calls: calls})
+	if diff := cmp.Diff(values(39, 1<<32-1), got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	if _, err := c.Calls(&probe.Calls{}); err == nil || err.Error() != "the guest says: no word" {
@@ -171,7 +175,7 @@ func TestConversation(t *testing.T) {
 	for range 3 {
 		before := requests.total
 		got, err := c.Packets(prog, large)
-		if err != nil || len(got.Arrivals) != len(large) || got.Arrivals[19] != 17 {
+		if err != nil || len(got.Values) != len(large) || got.Values[19].Value != 19 {
 			t.Fatal(got, err)
 		}
 		t.Logf("%d bytes sent, at most %d under way", requests.total-before, requests.most)
@@ -193,7 +197,7 @@ func TestManyBytes(t *testing.T) {
 	}
 	for range 2 {
 		got, err := c.Packets(prog, list)
-		if diff := cmp.Diff(&probe.Passed{Arrivals: []probe.Arrival{0, 1, 2, 3, 4, 5}}, got); diff != "" || err != nil {
+		if diff := cmp.Diff(values(2, 3, 4, 5, 6, 7), got); diff != "" || err != nil {
 			t.Fatal(diff, err)
 		}
 	}
@@ -214,8 +218,8 @@ func TestBrokenGuests(t *testing.T) {
 		{"Half a hello.", mark + `{"hello":{"rel` + "\n", "the guest's answer is not as the protocol has it: unexpected end of JSON input"},
 		{"An answer to nothing.", mark + "{}\n", "the guest does not say what it is"},
 		{"A guest that ends after its hello.", hello, "the guest has gone: EOF"},
-		{"An answer about calls.", hello + mark + `{"answers":{"values":[]}}` + "\n", "the guest's answer is about something else"},
-		{"Too many arrivals.", hello + mark + `{"passed":{"arrivals":[1,2]}}` + "\n", "the guest tells of 2 packets, not 1"},
+		{"An answer about something else.", hello + hello, "the guest's answer is about something else"},
+		{"Too many values.", hello + mark + `{"values":{"values":[{"v":1},{"v":2}]}}` + "\n", "the guest has 2 values for 1 inputs"},
 		{"A mark in the middle of a line is no answer.", hello + "log: " + mark + "{}\n", "the guest has gone: EOF"},
 		{"Babble.", strings.Repeat("x", maxLine+1), "the guest has gone: bufio.Scanner: token too long"},
 		{"Acknowledgements of nothing.", strings.Repeat(ack+"\n", 20), "the guest has gone: more was acknowledged than sent"},

@@ -1,11 +1,10 @@
-package livekernel
+package probe
 
 import (
 	"errors"
 	"math/bits"
 
 	"github.com/kjit-project/kjit/bpf"
-	"github.com/kjit-project/kjit/harness/livekernel/probe"
 )
 
 // errTooLong: a program has no room for the instructions that show its value.
@@ -72,9 +71,23 @@ func sliced(prog bpf.Program, shift, width int) (bpf.Program, error) {
 // arrives, or does not.
 func visibleBits(n int) int { return min(max(bits.Len(uint(n)+1)-1, 1), 16) }
 
-// retErrno is the value with which a seccomp filter answers a call in place of
-// the kernel (linux/seccomp.h); the error number is in its low bits.
-const retErrno = 0x00050000
+// The values with which seccomp filters end here (linux/seccomp.h).
+const (
+	retErrno = 0x00050000
+	retAllow = 0x7fff0000
+)
+
+// partBits are the bits of a value that an error number holds, parts how many
+// calls it takes to have all 32.
+const (
+	partBits = 12
+	parts    = 3
+)
+
+// signal is what marks a system call as one for the filter: it stands in a word
+// of the arguments that the filter does not read. The low two bits say which
+// part of the value is wanted.
+const signal = 0x6b6a6974
 
 // answering returns a seccomp filter that lets all calls pass but those with
 // the signal in the word at offset. Those are not executed: their error number
@@ -85,11 +98,11 @@ func answering(prog bpf.Program, word uint32) (bpf.Program, error) {
 		{Code: bpf.St, K: 15},
 		{Code: bpf.LdWAbs, K: word},
 		{Code: bpf.AndK, K: 3},
-		{Code: bpf.MulK, K: probe.PartBits},
+		{Code: bpf.MulK, K: partBits},
 		{Code: bpf.Tax},
 		{Code: bpf.LdMem, K: 15},
 		{Code: bpf.RshX},
-		{Code: bpf.AndK, K: 1<<probe.PartBits - 1},
+		{Code: bpf.AndK, K: 1<<partBits - 1},
 		{Code: bpf.OrK, K: retErrno},
 		{Code: bpf.RetA},
 	})
@@ -99,8 +112,8 @@ func answering(prog bpf.Program, word uint32) (bpf.Program, error) {
 	return append(bpf.Program{
 		{Code: bpf.LdWAbs, K: word},
 		{Code: bpf.AndK, K: ^uint32(3)},
-		{Code: bpf.JeqK, JT: 1, K: probe.Signal},
-		{Code: bpf.RetK, K: probe.RetAllow},
+		{Code: bpf.JeqK, JT: 1, K: signal},
+		{Code: bpf.RetK, K: retAllow},
 		{Code: bpf.LdImm}, // A is 0 at entry
 	}, body...), nil
 }
