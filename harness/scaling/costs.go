@@ -1,0 +1,104 @@
+// Package scaling tells on paper what a campaign does on many machines: a
+// simulation of its workers and its coordinator with costs that were measured
+// on one.
+package scaling
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/kjit-project/kjit/harness/campaign"
+)
+
+// Costs are what the parts of a campaign cost one processor.
+type Costs struct {
+	Range       []time.Duration `json:"range_ns"`       // ranges, one after the other
+	Merge       time.Duration   `json:"merge_ns"`       // of a result, at the coordinator
+	Freeze      time.Duration   `json:"freeze_ns"`      // writing the state that the next epoch starts from
+	Start       time.Duration   `json:"start_ns"`       // of a worker on that state
+	ResultBytes int             `json:"result_bytes"`   // that a worker sends for a range
+	StateBytes  int             `json:"state_bytes"`    // that it gets at the beginning of an epoch
+	Programs    int             `json:"range_programs"` // in a range
+	Messages    int             `json:"range_messages"` // that a worker and the server exchange for a range
+	RoundTrip   time.Duration   `json:"round_trip_ns"`  // of a message
+	Bandwidth   float64         `json:"bytes_a_second"` // of the coordinator's network
+}
+
+// What a network does that cannot be measured on one machine: one of 1 Gbit/s in
+// one building. A range is a message with the work, one that extends it now and
+// then, the result, and acknowledgements.
+const (
+	roundTrip = 500 * time.Microsecond
+	bandwidth = 125e6
+	messages  = 6
+)
+
+// Measure runs the first epochs of a campaign, at least so many ranges, on one
+// processor and takes its costs. What a range costs is processor time, so that
+// other work on the machine counts little.
+func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, error) {
+	cfg, err := campaign.NewConfig(s)
+	if err != nil {
+		return nil, err
+	}
+	w, err := cfg.NewWorker()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	c := &Costs{Programs: s.Size, Messages: messages, RoundTrip: roundTrip, Bandwidth: bandwidth}
+	state := campaign.NewState(&cfg.Settings)
+	var merged time.Duration
+	for r := uint64(0); len(c.Range) < ranges || campaign.EpochOf(r) == campaign.EpochOf(r-1); r++ {
+		began := processorTime()
+		result, err := w.RunRange(ctx, state.Frozen(), r)
+		if err != nil {
+			return nil, fmt.Errorf("range %d: %w", r, err)
+		}
+		c.Range = append(c.Range, processorTime()-began)
+		sent, err := json.Marshal(result)
+		if err != nil {
+			return nil, err
+		}
+		c.ResultBytes = max(c.ResultBytes, len(sent))
+		began = processorTime()
+		if result, err = campaign.ParseResult(sent, &cfg.Settings); err != nil {
+			return nil, err
+		}
+		if _, err := state.Merge(result); err != nil {
+			return nil, err
+		}
+		merged += processorTime() - began
+	}
+	c.Merge = merged / time.Duration(len(c.Range))
+	return c, c.measureState(cfg, state)
+}
+
+// measureState takes what the beginning of an epoch costs.
+func (c *Costs) measureState(cfg *campaign.Config, state *campaign.State) error {
+	began := processorTime()
+	var written bytes.Buffer
+	if err := json.NewEncoder(&written).Encode(state); err != nil {
+		return err
+	}
+	c.Freeze, c.StateBytes = processorTime()-began, written.Len()
+	began = processorTime()
+	if _, err := campaign.ParseState(written.Bytes(), &cfg.Settings); err != nil {
+		return err
+	}
+	c.Start = processorTime() - began
+	return nil
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var use syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &use) != nil {
+		return 0
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
