@@ -66,25 +66,24 @@ func (c *graphCmd) Run(ctx context.Context, std streams) error {
 	return out.write(picture.Bytes())
 }
 
-// kind is what is asked for, else what the inputs are for, else what the
-// program itself knows.
-func (c *graphCmd) kind(prog *source, inputs *inputSet) (kind bpf.Kind, err error) {
-	if len(inputs.Inputs) > 0 {
-		if kind, err = inputs.kind(); err != nil {
-			return kind, err
-		}
-	} else if prog.Kind != nil {
-		kind = *prog.Kind
-	}
-	if c.Kind == "" {
-		return kind, nil
+// kind is what is asked for, else what the program itself knows, else what the
+// inputs are for, which must not be for another.
+func (c *graphCmd) kind(prog *source, inputs *inputSet) (bpf.Kind, error) {
+	kind, err := inputs.kind()
+	if err != nil {
+		return kind, err
 	}
 	asked := kind
-	if err := asked.UnmarshalText([]byte(c.Kind)); err != nil {
-		return kind, badInput(fmt.Errorf("--kind: %w", err))
+	switch {
+	case c.Kind != "":
+		if err := asked.UnmarshalText([]byte(c.Kind)); err != nil {
+			return kind, badInput(fmt.Errorf("--kind: %w", err))
+		}
+	case prog.Kind != nil:
+		asked = *prog.Kind
 	}
 	if len(inputs.Inputs) > 0 && asked != kind {
-		return kind, badInput(fmt.Errorf("--kind %s: the inputs are for %s filters", asked, kind))
+		return kind, badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", prog.Name, asked, kind))
 	}
 	return asked, nil
 }
