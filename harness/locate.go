@@ -132,7 +132,7 @@ func (p *Place) walk(reference []bpf.State, steps []emulator.Step) bool {
 			starts[pcmap[pc]] = pc
 		}
 	}
-	read := needs(p.Program, reference)
+	read := NeedsOf(p.Program, reference)
 	at := 0 // next reference state
 	for i := range steps {
 		pc, ok := starts[steps[i].Offset]
@@ -142,7 +142,7 @@ func (p *Place) walk(reference []bpf.State, steps []emulator.Step) bool {
 		for at < len(reference) && pcmap[reference[at].PC] == pcmap[reference[at].PC+1] {
 			at++
 		}
-		p.Got, p.Want = nativeState(p.Image, &steps[i]), nil
+		p.Got, p.Want = NativeState(p.Image, &steps[i]), nil
 		if at == len(reference) {
 			p.What, p.How = Next, fmt.Sprintf("the code goes on to instruction %d, the interpreter has returned", pc)
 			return true
@@ -167,7 +167,7 @@ func (p *Place) walk(reference []bpf.State, steps []emulator.Step) bool {
 func (p *Place) end(steps []emulator.Step, result *emulator.Result) {
 	p.Want = nil
 	if len(steps) > 0 {
-		p.Got = nativeState(p.Image, &steps[len(steps)-1])
+		p.Got = NativeState(p.Image, &steps[len(steps)-1])
 	}
 	switch f := result.Fault; {
 	case f != nil:
@@ -189,8 +189,9 @@ type Needs struct {
 	Cells     uint16 // bit k: M[k]
 }
 
-// needs returns what is read from each state on.
-func needs(prog bpf.Program, reference []bpf.State) []Needs {
+// NeedsOf returns what is read from each state on, of a run whose states the
+// reference gives: one for each, which says what the rest of the run reads.
+func NeedsOf(prog bpf.Program, reference []bpf.State) []Needs {
 	all := make([]Needs, len(reference))
 	var n Needs
 	for i := len(reference) - 1; i >= 0; i-- {

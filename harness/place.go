@@ -49,8 +49,8 @@ type Native struct {
 	Registers []uint64 // by Names
 }
 
-// nativeState takes the state from a step of a trace.
-func nativeState(img *kernelabi.Image, s *emulator.Step) *Native {
+// NativeState takes the state from a step of a trace of img.
+func NativeState(img *kernelabi.Image, s *emulator.Step) *Native {
 	n := &Native{
 		Offset: s.Offset, A: s.A, X: s.X, Known: !img.OtherRegisters,
 		Names: emulator.RegisterNames(img.Profile.Arch), Registers: slices.Clone(s.Registers),

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 )
 
 // Bars is a chart of horizontal bars, a group of them for each label.
@@ -48,7 +49,10 @@ const (
 //go:embed bars.svg.tmpl
 var barsText string
 
-var barsTemplate = template.Must(template.New("bars").Parse(barsText))
+// barsTemplate is parsed when it is first needed: most commands draw nothing.
+var barsTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("bars").Parse(barsText))
+})
 
 // drawn is a chart as the template draws it.
 type drawn struct {
@@ -102,7 +106,7 @@ func (b Bars) WriteSVG(w io.Writer) error {
 		y += groupGap
 	}
 	d.Height = y
-	return barsTemplate.Execute(w, d)
+	return barsTemplate().Execute(w, d)
 }
 
 // identifier makes a name for an id attribute.

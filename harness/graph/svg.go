@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -24,7 +25,10 @@ const (
 //go:embed graph.svg.tmpl
 var svgText string
 
-var svgTemplate = template.Must(template.New("graph").Parse(svgText))
+// svgTemplate is parsed when it is first needed: most commands draw nothing.
+var svgTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("graph").Parse(svgText))
+})
 
 // drawing is a graph with its places.
 type drawing struct {
@@ -98,7 +102,7 @@ func (g *Graph) WriteSVG(w io.Writer) error {
 	if g.Native != "" {
 		d.Width = nativeX + wideNative + margin
 	}
-	return svgTemplate.Execute(w, d)
+	return svgTemplate().Execute(w, d)
 }
 
 // widths are those of the widest blocks.

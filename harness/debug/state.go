@@ -1,0 +1,96 @@
+package debug
+
+import (
+	"github.com/kjit-project/kjit/bpf"
+)
+
+// State is all that is to be seen at a cursor.
+type State struct {
+	Cursor Cursor
+
+	// BPF is the state of the interpreter. At its end it is that before the
+	// instruction that ended the program, which changes no register.
+	BPF   bpf.State
+	Ended bool // the interpreter has returned
+
+	// Step is the processor's state, nil without code. At the end of the code it
+	// is that before the last instruction.
+	Step        *Step
+	NativeEnded bool
+	Before      *Step // the step before, nil at the start
+
+	// Together: both sides have come to the same moment, so that they can be
+	// compared. Otherwise the code is in the middle of an instruction's, or the
+	// image has no map.
+	Together    bool
+	Differences []Difference
+
+	Stored uint16 // bit k: the program has stored to M[k]
+	Load   Load   // the last one that was executed
+}
+
+// State returns what is to be seen at the cursor.
+func (s *Session) State() *State {
+	r, c := s.record, s.cursor
+	n := len(r.States)
+	st := &State{
+		Cursor: c, BPF: r.States[min(c.BPF, n-1)], Ended: c.BPF == n,
+		NativeEnded: c.Native == len(r.Steps),
+		Together:    s.Mapped() && c.Native == r.nativeAt[c.BPF] || c.BPF == n && c.Native == len(r.Steps),
+	}
+	if len(r.Steps) > 0 {
+		st.Step = &r.Steps[min(c.Native, len(r.Steps)-1)]
+		if c.Native > 0 && !st.NativeEnded {
+			st.Before = &r.Steps[c.Native-1]
+		}
+	}
+	for i := range c.BPF {
+		st.Stored |= stores(s.Program[r.States[i].PC])
+		if r.Loads[i].Size > 0 {
+			st.Load = r.Loads[i]
+		}
+	}
+	st.Differences = s.differences(r, c, st.Stored)
+	return st
+}
+
+// Differs returns the difference of a register or cell, or nil.
+func (st *State) Differs(what string) *Difference {
+	for i := range st.Differences {
+		if st.Differences[i].What == what {
+			return &st.Differences[i]
+		}
+	}
+	return nil
+}
+
+// CellsUsed are the cells of M[] that the program names: bit k for M[k].
+func (s *Session) CellsUsed() (cells uint16) {
+	for _, ins := range s.Program {
+		if ins.Code == bpf.LdMem || ins.Code == bpf.LdxMem {
+			cells |= 1 << ins.K
+		}
+		cells |= stores(ins)
+	}
+	return cells
+}
+
+// Executed reports whether a BPF instruction was executed before the cursor.
+func (s *Session) Executed() []bool {
+	done := make([]bool, len(s.Program))
+	for _, st := range s.record.States[:s.cursor.BPF] {
+		done[st.PC] = true
+	}
+	return done
+}
+
+// ExecutedNative reports which of Native were executed before the cursor.
+func (s *Session) ExecutedNative() []bool {
+	done := make([]bool, len(s.Native))
+	for i := range s.record.Steps[:s.cursor.Native] {
+		if at := s.InstructionAt(s.record.Steps[i].Offset); at >= 0 {
+			done[at] = true
+		}
+	}
+	return done
+}
