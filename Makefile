@@ -1,6 +1,6 @@
 # make demo and make test do all set-up themselves, on a new machine too.
 
-.PHONY: build demo test lint race fuzz bench-c bench-engine peers test-qemu setup clean
+.PHONY: build demo test lint race fuzz bench-c bench-engine mutants clean-pairs peers test-qemu setup clean
 
 build: setup
 	go build -o bin/ ./cmd/kjit
@@ -38,6 +38,15 @@ bench-c: setup
 # Fresh programs a second: generate, solve, interpret, compile, execute, compare.
 bench-engine: setup
 	go test ./harness/engine -run '^$$' -bench Engine -benchtime 15s -cpu 1
+
+# Every JIT with a fault put in on purpose: found or not, by what, and how soon.
+mutants: build
+	bin/kjit mutants --show
+
+# A million pairs of the JITs without a fault: there must be no false alarm.
+PAIRS ?= 1000000
+clean-pairs: build
+	bin/kjit mutants --clean $(PAIRS)
 
 # Other implementations of BPF against the interpreter: a module of its own.
 peers: setup

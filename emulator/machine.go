@@ -22,6 +22,8 @@ const (
 	maxImage    = 1 << 20
 	arenaFrames = maxImage/pageSize + 3 // for the image and what surrounds it
 
+	usedStack = 512 // bytes below the caller's frame that code and its helpers write to
+
 	// renewal is after how many images the engine is replaced, which takes 1 ms
 	// or so: it never forgets where it put a hook, some 40 bytes for each address
 	// and size of a block that there was.
@@ -296,6 +298,9 @@ func (m *Machine) load(img *kernelabi.Image) error {
 	}
 	m.forgetRuns(max(r.size, before))
 	put64(m.control[ctlEntry:], img.Base)
+	// What the image before saved on the stack must not be there for one that
+	// restores it and has saved nothing.
+	fill(m.stack[len(m.stack)-usedStack:], poisonByte)
 	m.image = img
 	return m.setRules()
 }

@@ -20,10 +20,11 @@ func TestMutantProfiles(t *testing.T) {
 			faults++
 		}
 	}
-	if all := Mutants(); len(all) != faults || faults < 20 {
-		t.Errorf("%d profiles of %d mutants", len(all), faults)
+	all := append(Mutants(), Traps()...)
+	if len(all) != faults || len(Mutants()) < 20 || len(Traps()) < 100 {
+		t.Errorf("%d profiles of %d mutants, %d of them traps", len(all), faults, len(Traps()))
 	}
-	for _, p := range Mutants() {
+	for _, p := range all {
 		q, err := ProfileByName(p.Name)
 		if err != nil || q.Emitter != p.Emitter {
 			t.Errorf("%s: %v, %v", p.Name, q, err)

@@ -40,12 +40,11 @@ type Emitter struct {
 // String returns the name.
 func (e *Emitter) String() string { return e.Name }
 
-// Fault is a fault that kernels shipped, put into an emitter that does not have
-// it otherwise.
+// Fault is a fault put into an emitter that does not have it otherwise.
 type Fault = jit.Fault
 
 // emitters lists all in the order of [Emitters].
-var emitters = []*Emitter{
+var emitters = append([]*Emitter{
 	linux312Emitter(),
 	linux45Emitter(),
 	kjitEmitter(),
@@ -62,7 +61,10 @@ var emitters = []*Emitter{
 	indXUnmarked(),
 	xorXFirst(),
 	rsh0(),
-}
+	noXorVlan(),
+	xOnePath(),
+	shiftX32(),
+}, traps()...)
 
 // Emitters lists the emitters: the kernels', the corrected one, the reconstructed
 // one, and the mutants (those with a Fault).

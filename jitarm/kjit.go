@@ -29,7 +29,7 @@ func kjit() table {
 	})
 	t.cpus[v5].constant = inPlace
 	t.loadHalf = halfAnywhere
-	t.frame = frame{clearX: seenX, align: true}
+	t.frame = frame{clearX: seenX, words: upToHighest, align: true}
 	return t
 }
 

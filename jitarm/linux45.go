@@ -23,7 +23,7 @@ func linux45() table {
 		seccomp:  seccompRules(loadData),
 		cpus:     cpus(),
 		loadHalf: halfCut,
-		frame:    frame{clearX: seenReadX},
+		frame:    frame{clearX: seenReadX, words: upToHighest},
 	}
 	t.Codes = [256]entry{
 		bpf.AddK: {Emit: aluK(arm.Add)}, bpf.AddX: {Emit: aluX(arm.Add)},

@@ -14,6 +14,7 @@ func divArgOrder() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.14 to 4.0",
 			Fixed:    "4.1 (19fc99d0c6ba)",
+			Rules:    []string{"div-k"},
 		},
 		rules: t,
 	}

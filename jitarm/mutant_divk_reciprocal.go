@@ -18,6 +18,7 @@ func divKReciprocal() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.4 to 3.13",
 			Fixed:    "3.14 (aee636c4809f)",
+			Rules:    []string{"div-k"},
 		},
 		rules: t,
 	}

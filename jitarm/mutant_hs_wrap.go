@@ -17,6 +17,7 @@ func hsWrap() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.4 to 4.1",
 			Fixed:    "4.2 (7aed35cb6534)",
+			Rules:    []string{"ld-abs", "ld-ind", "ldh-abs", "ldh-ind"},
 		},
 		rules: t,
 	}

@@ -18,6 +18,7 @@ func indXUnmarked() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.4 to 4.3",
 			Fixed:    "4.4",
+			Rules:    []string{"ld-ind", "ldh-ind", "ldb-ind", "entry-x"},
 		},
 		rules: t,
 	}

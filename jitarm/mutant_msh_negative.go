@@ -15,6 +15,7 @@ func mshNegative() *Emitter {
 			Base:     "linux-3.12-arm",
 			Versions: "3.4 to 3.6, perhaps up to 3.11",
 			Fixed:    "3.12 at the latest",
+			Rules:    []string{"ldx-msh"},
 		},
 		rules: t,
 	}

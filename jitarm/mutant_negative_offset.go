@@ -18,6 +18,7 @@ func negativeOffset() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.4 to 4.1",
 			Fixed:    "4.2 (6d715e301e95)",
+			Rules:    []string{"ld-abs", "ld-ind", "ldh-abs", "ldh-ind", "ldb-abs", "ldb-ind"},
 		},
 		rules: t,
 	}

@@ -13,6 +13,7 @@ func rsh0() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.4 to 4.4",
 			Fixed:    "4.5",
+			Rules:    []string{"rsh-k"},
 		},
 		rules: t,
 	}

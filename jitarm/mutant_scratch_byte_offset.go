@@ -19,6 +19,7 @@ func scratchByteOffset() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.4 to 3.6, perhaps up to 3.11",
 			Fixed:    "3.12 at the latest",
+			Rules:    []string{"ld-mem", "ldx-mem", "st", "stx"},
 		},
 		rules: t,
 	}

@@ -15,6 +15,7 @@ func v5Swap16Left() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.4 to 3.6, perhaps up to 3.11",
 			Fixed:    "3.12 at the latest",
+			Rules:    []string{"proto"},
 		},
 		rules: t,
 	}

@@ -17,6 +17,7 @@ func vlanMask() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.9 or so to 4.1",
 			Fixed:    "4.2",
+			Rules:    []string{"vlan_tci", "vlan_pr"},
 		},
 		rules: t,
 	}

@@ -14,6 +14,7 @@ func xorXFirst() *Emitter {
 			Base:     "linux-4.5-arm",
 			Versions: "3.16 to 4.4 (since 3480593131e0)",
 			Fixed:    "4.5 (55795ef54692)",
+			Rules:    []string{"entry-a"},
 		},
 		rules: t,
 	}

@@ -13,6 +13,9 @@ type frame struct {
 	// clearX: the prologue clears X if the program needs any of these.
 	clearX seen
 
+	// words is how many words M[] takes, by the cells that the program needs.
+	words func(seen) int
+
 	// align keeps the stack aligned to 8 bytes at calls, as the procedure call
 	// standard asks.
 	align bool
@@ -44,7 +47,10 @@ func (c *Compiler) saved() (set arm.RegSet) {
 }
 
 // cells returns the number of words that M[] takes in the frame.
-func (c *Compiler) cells() int { return bits.Len32(uint32(c.seen & seenMem)) }
+func (c *Compiler) cells() int { return c.rules.frame.words(c.seen & seenMem) }
+
+// upToHighest makes room for all cells up to the last one that is needed.
+func upToHighest(cells seen) int { return bits.Len32(uint32(cells)) }
 
 // prologue makes the frame and fills the registers that the program needs.
 func (c *Compiler) prologue() {

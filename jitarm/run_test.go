@@ -100,8 +100,9 @@ func TestMutantRecords(t *testing.T) {
 	for _, e := range emitters {
 		switch e.Name {
 		case "seccomp-2013-arm", "arm-ind-x-unmarked", "arm-rsh0": // see TestFaults
+		case "arm-no-xor-vlan": // the checker of the kernel that was measured refuses its program
 		default:
-			if runs[e.Name] == 0 {
+			if runs[e.Name] == 0 && !(e.Fault != nil && e.Fault.Trap()) {
 				t.Errorf("no record shows %s", e.Name)
 			}
 		}
@@ -120,6 +121,8 @@ var lastFaulty = map[string]string{
 	"arm-negative-offset":     "linux-4.1.18",
 	"arm-vlan-mask":           "linux-4.1.18",
 	"arm-xorx-first":          "linux-4.1.18",
+	"arm-x-one-path":          "linux-4.5",
+	"arm-shift-x-32":          "linux-4.5",
 }
 
 // helperHides: a byte from a negative offset was the fault of the helper, which

@@ -39,12 +39,11 @@ type Emitter struct {
 // String returns the name.
 func (e *Emitter) String() string { return e.Name }
 
-// Fault is a fault that kernels shipped, put into an emitter that does not have
-// it otherwise.
+// Fault is a fault put into an emitter that does not have it otherwise.
 type Fault = jit.Fault
 
 // emitters lists all in the order of [Emitters].
-var emitters = []*Emitter{
+var emitters = append([]*Emitter{
 	linux30Emitter(),
 	linux310Emitter(),
 	inlineEmitter(),
@@ -56,7 +55,7 @@ var emitters = []*Emitter{
 	divKReciprocal(),
 	indNegative(),
 	convergeLast(),
-}
+}, traps()...)
 
 // Emitters lists the emitters: the kernels', the optimised one, and the
 // mutants (those with a Fault).

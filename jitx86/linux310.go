@@ -13,7 +13,10 @@ func linux310Emitter() *Emitter {
 // linux310 is the table of Linux 3.10.99, arch/x86/net/bpf_jit_comp.c; 3.14.1
 // and 3.15.5 emit the same bytes.
 func linux310() table {
-	t := table{passes: passes{firstFrame: seenData | seenX | seenMem, extraPass: true}}
+	t := table{
+		passes: passes{firstFrame: seenData | seenX | seenMem, extraPass: true},
+		frame:  kernelFrame,
+	}
 	t.Codes = [256]entry{
 		bpf.AddK: {Emit: addK}, bpf.AddX: {Emit: addX},
 		bpf.SubK: {Emit: subK}, bpf.SubX: {Emit: subX},

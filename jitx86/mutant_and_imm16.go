@@ -16,6 +16,7 @@ func andImm16() *Emitter {
 			Base:     "linux-3.10",
 			Versions: "3.0 to 3.2, perhaps 3.3",
 			Fixed:    "3.4 at the latest (1d24fb3684f3)",
+			Rules:    []string{"and-k"},
 		},
 		rules: t,
 	}

@@ -12,6 +12,7 @@ func convergeLast() *Emitter {
 			Base:     "linux-3.10",
 			Versions: "3.0 to 3.15 before stable fixes",
 			Fixed:    "stable trees, 3.4.113 and 3.10.99 among them (3f7352bf21f8)",
+			Rules:    []string{"unwritten-image"},
 		},
 		rules: t,
 	}

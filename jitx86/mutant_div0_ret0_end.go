@@ -18,6 +18,7 @@ func div0Ret0End() *Emitter {
 			Base:     "linux-3.10",
 			Versions: "3.0 to 3.2",
 			Fixed:    "3.3 (d00a9dd21bdf)",
+			Rules:    []string{"div-x", "mod-x"},
 		},
 		rules: t,
 	}

@@ -19,6 +19,7 @@ func divKReciprocal() *Emitter {
 			Base:     "linux-3.10",
 			Versions: "3.0 to 3.13 before stable fixes",
 			Fixed:    "3.14 and stable trees, 3.10.99 among them (aee636c4809f)",
+			Rules:    []string{"div-k"},
 		},
 		rules: t,
 	}

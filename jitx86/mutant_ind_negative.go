@@ -24,6 +24,7 @@ func indNegative() *Emitter {
 			Base:     "linux-3.10",
 			Versions: "3.0 to 3.2",
 			Fixed:    "3.3 or 3.4 (a998d4342337)",
+			Rules:    []string{"ld-ind", "ldh-ind", "ldb-ind", "ldx-msh"},
 		},
 		rules: t,
 	}

@@ -13,6 +13,7 @@ func jccSkip6() *Emitter {
 			Base:     "linux-3.10",
 			Versions: "3.0 to 3.1",
 			Fixed:    "3.2 (a03ffcf873fe)",
+			Rules:    []string{"jeq-k", "jeq-x", "jgt-k", "jgt-x", "jge-k", "jge-x", "jset-k", "jset-x"},
 		},
 		rules: t,
 	}

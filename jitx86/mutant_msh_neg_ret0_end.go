@@ -16,6 +16,7 @@ func mshNegRet0End() *Emitter {
 			Base:     "linux-3.10",
 			Versions: "3.0 to 3.2",
 			Fixed:    "3.3 (d00a9dd21bdf, a998d4342337)",
+			Rules:    []string{"ldx-msh"},
 		},
 		rules: t,
 	}

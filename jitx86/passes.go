@@ -96,7 +96,7 @@ func (c *Compiler) pass(planned int) error {
 	if c.framed(frame) {
 		c.cleanup -= len("\xc9")
 	}
-	if frame&seenX != 0 {
+	if frame&c.rules.frame.restoreX != 0 {
 		c.cleanup -= len("\x48\x8b\x5d\xf8")
 	}
 	return nil

@@ -9,6 +9,19 @@ import (
 // word, M[], and the rest that keeps the stack aligned.
 const frameSize = 96
 
+// frame are the parameters of prologue and epilogue.
+type frame struct {
+	size int8 // bytes below rbp
+
+	// What a program may need for the prologue to save rbx and to clear it as X,
+	// and for the epilogue to restore it.
+	saveX, clearX, restoreX seen
+}
+
+// kernelFrame is that of all kernels. The helpers' error exit restores rbx, so
+// whoever may call one saves it; but nobody has to restore what did not change.
+var kernelFrame = frame{size: frameSize, saveX: seenX | seenData, clearX: seenX, restoreX: seenX}
+
 // savedX is where the caller's rbx is kept.
 var savedX = x86.At8(x86.BP, -8)
 
@@ -17,12 +30,11 @@ func (c *Compiler) prologue() {
 	frame := c.snapshot
 	if c.framed(frame) {
 		c.pushFrame()
-		// The helpers' error exit restores rbx, so whoever may call one saves it.
-		if frame&(seenX|seenData) != 0 {
+		if frame&c.rules.frame.saveX != 0 {
 			c.Mov(x86.W64, savedX, x86.BX)
 		}
 	}
-	if frame&seenX != 0 {
+	if frame&c.rules.frame.clearX != 0 {
 		c.clearX()
 	}
 	if frame&seenData != 0 {
@@ -39,7 +51,7 @@ func (c *Compiler) prologue() {
 func (c *Compiler) pushFrame() {
 	c.Push(x86.BP)
 	c.Mov(x86.W64, x86.R(x86.BP), x86.SP)
-	c.AluImm8(x86.Sub, x86.W64, x86.R(x86.SP), frameSize)
+	c.AluImm8(x86.Sub, x86.W64, x86.R(x86.SP), c.rules.frame.size)
 }
 
 // framed reports whether a program with these needs has a frame from entry to

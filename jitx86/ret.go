@@ -26,7 +26,7 @@ func retA(c *Compiler, _ bpf.Instruction) {
 	case c.PC < len(c.Prog)-1:
 		c.jmp(c.cleanup - c.end())
 	default:
-		if frame&seenX != 0 {
+		if frame&c.rules.frame.restoreX != 0 {
 			c.Load(x86.W64, x86.BX, savedX)
 		}
 		c.Bare(x86.Leave)

@@ -20,6 +20,7 @@ type table struct {
 	seccomp map[uint16]entry
 
 	passes passes
+	frame  frame
 }
 
 // lookup returns the entry for an instruction of a program of the given kind.

@@ -38,9 +38,15 @@ type cli struct {
 	Campaign campaignCmd `cmd:"" help:"A campaign of kjit fuzz that many machines share."`
 	Mutants  mutantsCmd  `cmd:"" help:"Hunt JITs with a fault put in on purpose: what campaigns and directed tests find."`
 	Bench    benchCmd    `cmd:"" help:"Count and measure: published tables beside ours."`
+	Report   reportCmd   `cmd:"" help:"Write what was found as one HTML file."`
 
-	JSON    bool             `name:"json" help:"Print one JSON object per line instead of text; an error that ends the command too, as {\"type\": \"error\", ...}."`
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	Completion completionCmd `cmd:"" help:"Print the script that completes kjit's command lines in a shell."`
+	Version    versionCmd    `cmd:"" help:"Print of what this kjit was made."`
+	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Answer the script of kjit completion."`
+	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual pages."`
+
+	JSON        bool             `name:"json" help:"Print one JSON object per line instead of text; an error that ends the command too, as {\"type\": \"error\", ...}."`
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
 
 // streams is where a command reads and writes.
@@ -78,24 +84,7 @@ func run(args []string, std streams) (code int) {
 	}()
 
 	var c cli
-	parser, err := kong.New(&c,
-		kong.Name("kjit"),
-		kong.Description("Prove that the machine code of kernel BPF JITs does what classic BPF programs say.\n\nExit codes: 0 all agree, 1 a divergence or failed check, 2 bad input or usage, 3 the environment is wrong."),
-		kong.Vars{
-			"version": version(),
-			"forms":   names(bpftext.Forms()),
-			"rules":   names(bpf.AllRules()),
-			"kinds":   strings.Join(verify.Kinds(), ", "),
-		},
-		kong.Writers(std.out, std.err),
-		kong.Exit(func(code int) { panic(kongExit(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(std),
-	)
-	if err != nil {
-		panic(err)
-	}
+	parser := newParser(ctx, &c, std)
 	// No command at all: somebody wants to know what there is.
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -117,6 +106,30 @@ func run(args []string, std streams) (code int) {
 		err = &codedError{errors.New("interrupted"), exitInterrupted, false}
 	}
 	return fail(err, std, c.JSON)
+}
+
+// newParser makes the parser of command lines, which fills c.
+func newParser(ctx context.Context, c *cli, std streams) *kong.Kong {
+	parser, err := kong.New(c,
+		kong.Name("kjit"),
+		kong.Description("Prove that the machine code of kernel BPF JITs does what classic BPF programs say.\n\nExit codes: 0 all agree, 1 a divergence or failed check, 2 bad input or usage, 3 the environment is wrong."),
+		kong.Vars{
+			"version": version(),
+			"forms":   names(bpftext.Forms()),
+			"rules":   names(bpf.AllRules()),
+			"kinds":   strings.Join(verify.Kinds(), ", "),
+		},
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { panic(kongExit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(std),
+	)
+	if err != nil {
+		panic(err)
+	}
+	addExamples(parser.Model.Node)
+	return parser
 }
 
 // kongExit carries the exit code of --help and --version out of the parser.
