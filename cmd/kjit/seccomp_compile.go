@@ -97,6 +97,7 @@ func abiList(abis []*seccompdata.ABI) string {
 
 // compiledJSON is a compiled profile for programs.
 type compiledJSON struct {
+	Type      string        `json:"type"` // "filter"
 	Profile   string        `json:"profile"`
 	ABIs      []string      `json:"abis"`
 	Layout    policy.Layout `json:"layout"`
@@ -137,7 +138,7 @@ type ruleJSON struct {
 func (c *seccompCompileCmd) object(w io.Writer, f *seccompFilter, form bpftext.Form, text []byte, costs []policy.Cost) error {
 	p := f.Compiled.Policy
 	out := compiledJSON{
-		Profile: f.Source, ABIs: []string{}, Layout: f.Compiled.Compiled.Layout,
+		Type: "filter", Profile: f.Source, ABIs: []string{}, Layout: f.Compiled.Compiled.Layout,
 		Insns: f.Len(), Converted: f.Converted, Stacked: (seccompdata.Chain{}).Depth(f.Converted),
 		Costs: []costJSON{}, Unknown: append([]string{}, p.Unknown...), Warnings: []warningJSON{}, Rules: []ruleJSON{},
 		RuleOf: f.Compiled.Compiled.Rules, Program: f.Program(), Form: form.String(), Text: textOf(form, text),

@@ -41,6 +41,9 @@ func (c *seccompLintCmd) Run(ctx context.Context, std streams, global *cli) erro
 	if err != nil {
 		return err
 	}
+	if _, err := seccompdata.NewChain(plainFilters(loaded)...); err != nil {
+		return badInput(fmt.Errorf("a kernel does not take them all: %w", err))
+	}
 	var origins []*analysis.Origin
 	for _, f := range loaded {
 		origins = append(origins, f.origin())

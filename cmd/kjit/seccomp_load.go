@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -75,6 +76,8 @@ func loadChain(ctx context.Context, args []string, flags *profileFlags, std stre
 
 // readFilterFile reads a file, or standard input.
 func readFilterFile(arg string, flags *profileFlags, stdin io.Reader) (data []byte, name string, err error) {
+	// Editors on Windows begin a text with a mark.
+	defer func() { data = bytes.TrimPrefix(data, []byte("\ufeff")) }()
 	if arg == "-" {
 		data, err = readAll("standard input", stdin, maxText)
 		return data, "standard input", err
@@ -94,17 +97,26 @@ func readFilterFile(arg string, flags *profileFlags, stdin io.Reader) (data []by
 // parseFilters reads a file of any kind that may hold filters.
 func parseFilters(name string, data []byte, flags *profileFlags) ([]*seccompFilter, error) {
 	var object map[string]json.RawMessage
-	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&object); err == nil {
-		if object["program"] != nil || object["insns"] != nil {
-			return recordFilters(name, data)
-		}
+	switch err := json.NewDecoder(bytes.NewReader(data)).Decode(&object); {
+	case err == nil && (object["program"] != nil || object["insns"] != nil):
+		return recordFilters(name, data)
+	case err == nil:
 		return flags.compile(name, data)
 	}
 	l, err := bpftext.Parse(name, data)
+	if err != nil && looksJSON(data) {
+		return flags.compile(name, data) // for its error, which says where the JSON breaks
+	}
 	if err != nil {
 		return nil, err
 	}
 	return oneFilter(name, name, l, l.Program)
+}
+
+// looksJSON reports whether a text begins as a JSON object does, with a key.
+func looksJSON(data []byte) bool {
+	inside, ok := bytes.CutPrefix(bytes.TrimSpace(data), []byte("{"))
+	return ok && bytes.HasPrefix(bytes.TrimSpace(inside), []byte(`"`))
 }
 
 // oneFilter checks a program and makes it a filter.
@@ -155,6 +167,9 @@ func processFilters(pid string) ([]*seccompFilter, error) {
 		return nil, badInput(fmt.Errorf("%s%s: want the number of a process", pidPrefix, pid))
 	}
 	found, err := livekernel.ProcessFilters(n)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, badInput(fmt.Errorf("%s%d: there is no such process", pidPrefix, n))
+	}
 	if err != nil {
 		return nil, err
 	}

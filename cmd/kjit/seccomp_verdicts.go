@@ -62,7 +62,7 @@ func (c *seccompVerdictsCmd) Run(ctx context.Context, std streams, global *cli) 
 	if len(report.abis) == 0 {
 		report.abis = abisOn[machineOf(report.chain)]
 	}
-	inputs, err := c.inputs(report.chain, report.abis, k, tried)
+	inputs, err := c.inputs(report.chain, report.abis, k, report.numbers(), tried)
 	if err != nil {
 		return err
 	}
@@ -71,6 +71,9 @@ func (c *seccompVerdictsCmd) Run(ctx context.Context, std streams, global *cli) 
 			break
 		}
 		report.call(&inputs[i])
+	}
+	if report.inputs == 0 && len(report.calls) > 0 && ctx.Err() == nil {
+		return badInput(fmt.Errorf("--call %s: no call of %s in Linux %s", strings.Join(c.Call, ","), abiList(report.abis), k))
 	}
 	report.summary()
 	return cmp.Or(report.w.Flush(), ctx.Err())
@@ -83,12 +86,33 @@ var abisOn = map[*seccompdata.ABI][]*seccompdata.ABI{
 	seccompdata.AARCH64: {seccompdata.AARCH64, seccompdata.ARM},
 }
 
-// inputs are the system calls to try: for each ABI by number, and for each
-// number all arguments 0 first.
-func (c *seccompVerdictsCmd) inputs(chain seccompdata.Chain, abis []*seccompdata.ABI, k seccompdata.Kernel, tried [][6]uint64) ([]seccompdata.Data, error) {
+// numbers are the single ones of --call, with the bit of each ABI: they are
+// tried whether they have a name or not.
+func (r *verdictReport) numbers() map[*seccompdata.ABI][]uint32 {
+	out := map[*seccompdata.ABI][]uint32{}
+	for _, f := range r.calls {
+		if f.pattern != "" || f.first != f.last || int64(int32(f.first)) != f.first && int64(uint32(f.first)) != f.first {
+			continue
+		}
+		for _, abi := range r.abis {
+			nr := uint32(f.first)
+			if int32(nr) >= 0 {
+				nr |= abi.Bit
+			}
+			if seccompdata.ABIOf(abi.Arch, nr) == abi {
+				out[abi] = append(out[abi], nr)
+			}
+		}
+	}
+	return out
+}
+
+// inputs are the system calls to try, those with the numbers in also among them:
+// for each ABI by number, and for each number all arguments 0 first.
+func (c *seccompVerdictsCmd) inputs(chain seccompdata.Chain, abis []*seccompdata.ABI, k seccompdata.Kernel, also map[*seccompdata.ABI][]uint32, tried [][6]uint64) ([]seccompdata.Data, error) {
 	var all []seccompdata.Data
 	for _, abi := range abis {
-		for _, nr := range abi.Calls(k) {
+		for _, nr := range append(abi.Calls(k), also[abi]...) {
 			all = append(all, seccompdata.Data{Nr: nr, Arch: abi.Arch})
 			for _, args := range tried {
 				all = append(all, seccompdata.Data{Nr: nr, Arch: abi.Arch, Args: args})

@@ -38,7 +38,7 @@ func describe(s *paths.Space, c paths.Cond, narrow bool) (alternatives []string,
 		}
 		word := s.Top(c)
 		if word == paths.NoWord { // atoms alone are left
-			alternatives = append(alternatives, before.with(strings.Join(s.Atoms(c), ", ")+" (undecided)").String())
+			alternatives = append(alternatives, before.with("an outcome of "+strings.Join(s.Atoms(c), ", ")+" (undecided)").String())
 			return
 		}
 		for _, part := range s.Split(c, word) {

@@ -58,6 +58,7 @@ func init() {
 		{"sign-extension", "A negative int argument gets a stronger verdict where the caller sign-extended it.", nil},
 		{"int-arg-garbage", "Garbage in the upper half of an int argument strengthens the verdict.", nil},
 		{"low-word-compare", "A 64-bit argument is decided on by its low word alone.", nil},
+		{"split-compare", "The halves of a 64-bit argument are ordered one by one, which is no order of 64-bit numbers.", nil},
 		{"pointer-compare", "The verdict depends on a pointer, whose target a filter cannot see.", nil},
 		{"always-true", "An argument is compared, but the verdict is the same whatever it is: conditions joined by OR that leave out no value.", (*linter).alwaysTrue},
 		{"unknown-errno", "Calls newer than all that are known fail with another error than ENOSYS, so that libraries do not fall back to older ones.", (*linter).unknownCalls},
@@ -110,7 +111,7 @@ func Lint(filters []*seccompdata.Filter, origins []*Origin) (found []Finding, er
 	if err != nil {
 		return nil, err
 	}
-	l := &linter{model: m, origins: origins}
+	l := &linter{model: m, origins: origins, mentions: map[subject]*mention{}}
 	l.known, _ = m.constants()
 	for _, abi := range seccompdata.ABIs() {
 		l.views = append(l.views, l.view(abi))
@@ -136,6 +137,8 @@ type linter struct {
 	foreign view
 	found   []Finding
 	err     error
+
+	mentions map[subject]*mention // of findings about arguments
 }
 
 // view is what one ABI sees: the verdicts for its calls, by number without the

@@ -34,6 +34,8 @@ func (l *linter) arguments() {
 					l.intArgument(a)
 				case kind != widthInt && low && !high:
 					l.lowWord(a, kind)
+				case low && high:
+					l.splitCompare(a)
 				}
 			}
 		}
@@ -68,7 +70,40 @@ type argument struct {
 	verdicts []known
 }
 
-func (a argument) String() string { return fmt.Sprintf("args[%d] of %s", a.n, a.call) }
+// subject is what findings about arguments have in common that become one.
+type subject struct {
+	id, sentence string
+	severity     Severity
+	abi          *seccompdata.ABI
+	n            int
+	filter, pc   int
+}
+
+// mention is where a subject was found, and for which calls.
+type mention struct {
+	at    int // in linter.found
+	calls []string
+}
+
+// reportArgument reports something about an argument, whose name is put into the
+// sentence. A filter that compares an argument before it knows which call it is
+// for does so for hundreds of calls: they share one finding.
+func (l *linter) reportArgument(id string, severity Severity, word uint32, sentence string, a argument, cases ...Case) {
+	if !l.report(id, severity, word, sentence, cases...) {
+		return
+	}
+	last := len(l.found) - 1
+	key := subject{id, sentence, severity, a.abi, a.n, l.found[last].Filter, l.found[last].PC}
+	m := l.mentions[key]
+	if m == nil {
+		m = &mention{at: last}
+		l.mentions[key] = m
+	} else {
+		l.found = l.found[:last]
+	}
+	m.calls = append(m.calls, a.call)
+	l.found[m.at].Sentence = fmt.Sprintf(sentence, fmt.Sprintf("args[%d] of %s", a.n, some(m.calls)))
+}
 
 // at is a call with the given words, those of in replaced by set.
 func (a argument) at(in, set paths.Words) seccompdata.Data {
@@ -125,7 +160,7 @@ func (l *linter) intArgument(a argument) {
 					if try.bypass && (!allows(to.ret) || allows(from.ret)) {
 						severity = Warning
 					}
-					l.report(try.id, severity, high, fmt.Sprintf(try.sentence, a), cases...)
+					l.reportArgument(try.id, severity, high, try.sentence, a, cases...)
 					if try.bypass {
 						break // it may be denied wrongly elsewhere, too
 					}
@@ -155,11 +190,54 @@ func (l *linter) lowWord(a argument, kind width) {
 		if kind == widthUnknown {
 			severity, what = Note, "may have 64 bits"
 		}
-		l.report("low-word-compare", severity, low,
-			fmt.Sprintf("%s %s, and only its low word is compared: values that differ in the upper half count as equal", a, what),
+		l.reportArgument("low-word-compare", severity, low,
+			"%s "+what+", and only its low word is compared: values that differ in the upper half count as equal", a,
 			Case{a.at(in, paths.Words{high: 1}), weak.ret}, Case{a.at(in, nil), weak.ret})
 		return
 	}
+}
+
+// splitCompare finds an order of 64-bit numbers that was made of two orders of
+// 32-bit ones: the low word is compared where the upper halves alone decide. In
+// a right one no two neighbouring upper halves leave it to the same comparison.
+func (l *linter) splitCompare(a argument) {
+	low, high := argLow(a.n), argHigh(a.n)
+	matters := paths.Never // where the low word makes a difference
+	for _, k := range a.verdicts {
+		words := slices.DeleteFunc(l.Depends(k.cond), func(word uint32) bool { return word == low })
+		matters = l.Or(matters, l.And(l.Project(k.cond, words...), l.Project(l.Not(k.cond), words...)))
+	}
+	for _, m := range l.maps {
+		for _, t := range m.Tests {
+			bound, constant := t.R.Const()
+			if t.L != l.Word(low) || !constant || t.Code != bpf.JgtX && t.Code != bpf.JgeX || t.Taken == paths.Never || t.Taken == paths.Always {
+				continue
+			}
+			if t.Code == bpf.JgtX {
+				bound++ // the least value for which it holds
+			}
+			here := l.And(matters, l.Substitute(l.within(a.abi, t.Reach), seccompdata.OffNr, a.nr))
+			runs, _ := l.Runs(l.Project(here, high), high, 16)
+			for _, run := range runs {
+				in, answer := l.Witness(l.And(here, l.Is(high, run.Lo)))
+				above := l.decided(a.at(in, paths.Words{low: bound}))
+				next := l.decided(a.at(in, paths.Words{high: run.Lo + 1, low: bound - 1}))
+				if run.Lo == run.Hi || answer != paths.Found || above.Ret == next.Ret {
+					continue
+				}
+				l.reportArgument("split-compare", Warning, low,
+					"%s has 64 bits, and its halves are ordered one by one: where the upper half is below its bound already, the low word is compared all the same, so that a greater value gets what a smaller one does not; compare the low word only where the upper half is equal", a,
+					above, next)
+				return
+			}
+		}
+	}
+}
+
+// decided is a call with what the interpreter says of it.
+func (l *linter) decided(d seccompdata.Data) Case {
+	ret, _, _ := decide(l.filters, &d)
+	return Case{d, ret}
 }
 
 // comparesWhole reports whether some filter compares the word as it is, not
@@ -182,8 +260,8 @@ func (l *linter) pointer(a argument) {
 			continue
 		}
 		if in, answer := l.Witness(k.cond); answer == paths.Found {
-			l.report("pointer-compare", Warning, argLow(a.n),
-				fmt.Sprintf("%s is a pointer: its address is compared, what lies there no filter can see", a), Case{a.at(in, nil), k.ret})
+			l.reportArgument("pointer-compare", Warning, argLow(a.n),
+				"%s is a pointer: its address is compared, what lies there no filter can see", a, Case{a.at(in, nil), k.ret})
 			return
 		}
 	}
