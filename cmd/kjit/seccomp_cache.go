@@ -150,7 +150,7 @@ type cacheRow struct {
 	Call   string          `json:"call,omitempty"`
 	State  string          `json:"state"` // cached, exempt, lost, denied
 	Cached bool            `json:"cached"`
-	Ret    string          `json:"ret"` // with all arguments 0
+	Ret    uint32          `json:"ret"` // with all arguments 0
 	Filter *int            `json:"filter,omitempty"`
 	PC     *int            `json:"pc,omitempty"`
 	Insn   string          `json:"insn,omitempty"`
@@ -186,7 +186,7 @@ func (r *cacheReport) row(t *seccompdata.CacheTable, nr uint32) cacheRow {
 	row := cacheRow{Type: "call", ABI: t.ABI.Name, Nr: nr, Cached: e.Cached, Why: e.Why}
 	row.Call, _ = t.ABI.Call(nr)
 	d := r.chain.Run(&seccompdata.Data{Nr: nr, Arch: t.ABI.Arch}, r.kernel)
-	row.Ret = seccompdata.FormatRet(d.Ret)
+	row.Ret = d.Ret
 	switch {
 	case e.Exempt:
 		row.State = "exempt"
@@ -282,7 +282,7 @@ func (r *cacheReport) print(row cacheRow) {
 		}
 		fmt.Fprintf(r.w, "  %6s  %s: %s", where, row.Insn, row.Why)
 		if row.State == "denied" {
-			fmt.Fprintf(r.w, " (%s)", row.Ret)
+			fmt.Fprintf(r.w, " (%s)", seccompdata.FormatRet(row.Ret))
 		}
 	}
 	fmt.Fprintln(r.w)

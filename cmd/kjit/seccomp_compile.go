@@ -130,7 +130,7 @@ type ruleJSON struct {
 	ABI        string   `json:"abi"`
 	Nr         uint32   `json:"nr"`
 	Call       string   `json:"call"`
-	Ret        string   `json:"ret"`
+	Ret        uint32   `json:"ret"`
 	Conditions []string `json:"conditions,omitempty"`
 	Where      string   `json:"where"`
 }
@@ -153,7 +153,7 @@ func (c *seccompCompileCmd) object(w io.Writer, f *seccompFilter, form bpftext.F
 		out.Warnings = append(out.Warnings, warningJSON{warning.Where, warning.Reason})
 	}
 	for _, r := range p.Rules {
-		rule := ruleJSON{ABI: r.ABI.Name, Nr: r.Nr, Call: r.Call, Ret: seccompdata.FormatRet(r.Ret), Where: r.Where}
+		rule := ruleJSON{ABI: r.ABI.Name, Nr: r.Nr, Call: r.Call, Ret: r.Ret, Where: r.Where}
 		for _, condition := range r.Conditions {
 			rule.Conditions = append(rule.Conditions, condition.String())
 		}

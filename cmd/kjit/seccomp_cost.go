@@ -324,7 +324,7 @@ type (
 		ABI      string            `json:"abi"`
 		Call     string            `json:"call,omitempty"`
 		Input    seccompdata.Data  `json:"input"`
-		Ret      string            `json:"ret"` // hex
+		Ret      uint32            `json:"ret"`
 		Cached   bool              `json:"cached"`
 		Exempt   bool              `json:"exempt,omitempty"`
 		Executed int               `json:"executed"` // by all filters, without the cache
@@ -369,7 +369,7 @@ func (r *costReport) objects() {
 				break
 			}
 			out := costCallJSON{
-				Type: "call", ABI: abi.Name, Input: c.Call, Ret: fmt.Sprintf("0x%08x", c.Decision.Ret),
+				Type: "call", ABI: abi.Name, Input: c.Call, Ret: c.Decision.Ret,
 				Cached: c.Cached, Exempt: c.Decision.Exempt, Executed: c.Decision.Executed, Native: byTarget(r.targets, c.Native),
 			}
 			out.Call, _ = abi.Call(c.Call.Nr)

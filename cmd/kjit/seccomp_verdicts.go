@@ -280,7 +280,7 @@ type verdictRow struct {
 	ABI      string             `json:"abi"`
 	Call     string             `json:"call,omitempty"` // "" for a number without a name
 	Input    seccompdata.Data   `json:"input"`
-	Ret      string             `json:"ret"` // hex
+	Ret      uint32             `json:"ret"`
 	Action   string             `json:"action"`
 	Data     uint32             `json:"data"`
 	Effect   seccompdata.Effect `json:"effect"`
@@ -302,7 +302,7 @@ func (r *verdictReport) call(d *seccompdata.Data) {
 	decision := r.chain.Run(d, r.kernel)
 	action := seccompdata.ActionOf(decision.Ret)
 	row := verdictRow{
-		Type: "verdict", ABI: abi.Name, Input: *d, Ret: fmt.Sprintf("0x%08x", decision.Ret),
+		Type: "verdict", ABI: abi.Name, Input: *d, Ret: decision.Ret,
 		Action: action.String(), Data: decision.Ret & seccompdata.DataMask, Effect: seccompdata.EffectOf(decision.Ret, r.kernel),
 		Exempt: decision.Exempt, Executed: decision.Executed, ret: decision.Ret,
 	}
