@@ -227,9 +227,12 @@ func (c *debugCmd) repro(ctx context.Context, bench *debugBench, config debug.Co
 	if r.Accesses && !c.Accesses {
 		config.Options = append(config.Options, emulator.WithAccessChecks())
 	}
-	if c.JIT != "" || usesPlugin(r.JIT) {
-		config.Target, err = bench.Target(ctx, cmp.Or(c.JIT, r.JIT))
+	if c.JIT != "" {
+		config.Target, err = bench.Target(ctx, c.JIT)
 		return config, err
+	}
+	if usesPlugin(r.JIT) {
+		return config, distrusted(c.Program, r)
 	}
 	runner, err := r.Open()
 	if err != nil {

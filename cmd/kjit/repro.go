@@ -91,6 +91,9 @@ func (c *replayCmd) reproJob(ctx context.Context, r *repro.Repro) (_ *replayJob,
 	r.Accesses = r.Accesses || c.Accesses
 	var recorded harness.Runner
 	if usesPlugin(r.JIT) {
+		if !slices.Contains(c.JIT, r.JIT) {
+			return nil, distrusted(c.Program, r)
+		}
 		recorded, err = c.openRunner(ctx, r.JIT)
 	} else if recorded, err = r.Open(); err != nil {
 		err = badInput(fmt.Errorf("%s: %w", c.Program, err))
@@ -108,6 +111,12 @@ func (c *replayCmd) reproJob(ctx context.Context, r *repro.Repro) (_ *replayJob,
 		return job, nil
 	}
 	return job, c.openAll(ctx, job)
+}
+
+// distrusted is the error for a command that only a file names: files come from
+// anywhere, and what they say is not executed unless the user says it too.
+func distrusted(file string, r *repro.Repro) error {
+	return badInput(fmt.Errorf("%s was found with a JIT of its own, %q, which is not started because a file says so: if you trust it, add --jit '%s'", file, r.JIT, r.JIT))
 }
 
 // reportRepro tells what became of the divergence.

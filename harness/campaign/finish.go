@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kjit-project/kjit/harness/judge"
@@ -207,6 +208,9 @@ func (f *finisher) finish(finding *Finding) (*Report, error) {
 func (f *finisher) made(finding *Finding, d *judge.Divergence) *repro.Repro {
 	r := repro.New(d)
 	r.JIT, r.Found = finding.Target, f.found(finding)
+	if strings.HasPrefix(r.JIT, "exec:") {
+		r.Comments = []string{"kjit replay FILE --jit '" + r.JIT + "' runs this again: a command must be named, no file is trusted to."}
+	}
 	return r
 }
 

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/kjit-project/kjit/harness/repro"
 )
 
 // The files of a folder.
@@ -80,6 +82,9 @@ func OpenFolder(dir string, s *Settings) (_ *Folder, err error) {
 			f.Close()
 		}
 	}()
+	if err := repro.Sweep(f.Findings()); err != nil {
+		return nil, err
+	}
 	switch has, err := ReadSettings(dir); {
 	case err == nil:
 		if err := has.differs(s); err != nil {

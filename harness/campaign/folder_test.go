@@ -45,6 +45,9 @@ func TestDamage(t *testing.T) {
 			}
 			return os.Truncate(all[0], 60)
 		}, "", ""},
+		{"A finding was being written when the process was killed.", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, findingsDir, ".repro-1234"), []byte("# half"), 0o600)
+		}, "", ""},
 		{"The state is missing.", func(dir string) error { return os.Remove(filepath.Join(dir, stateFile)) }, "", "epoch.json is missing or old"},
 		{"The state is half a file.", edit(stateFile, func(b []byte) []byte { return b[:len(b)/2] }), "", "epoch.json: unexpected end of JSON"},
 		{"The settings are no JSON.", edit(settingsFile, func(b []byte) []byte { return b[1:] }), "", "campaign.json: invalid character"},

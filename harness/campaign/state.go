@@ -62,6 +62,7 @@ type State struct {
 	corpus   []Entry
 	dropped  map[uint64]bool // hashes of programs that leave the corpus when the epoch ends
 	frozen   *Frozen
+	history  []Point
 }
 
 // NewState returns the state that a campaign starts with.
@@ -159,6 +160,7 @@ func (s *State) Merge(r *Result) (fresh []*Finding, err error) {
 		}
 	}
 	if _, end := EpochRanges(s.frozen.Epoch); s.Next == end {
+		s.note()
 		s.freeze()
 	}
 	return fresh, nil
@@ -196,6 +198,7 @@ type stateText struct {
 	Coverage engine.Features `json:"coverage"`
 	Findings []*Finding      `json:"findings,omitempty"`
 	Corpus   []Entry         `json:"corpus,omitempty"`
+	History  []Point         `json:"history,omitempty"`
 }
 
 // MarshalJSON writes a state between epochs; others are errors.
@@ -203,7 +206,7 @@ func (s *State) MarshalJSON() ([]byte, error) {
 	if first, _ := EpochRanges(s.frozen.Epoch); s.Next != first {
 		return nil, fmt.Errorf("range %d is in the middle of an epoch", s.Next)
 	}
-	return json.Marshal(stateText{*s.settings, s.Next, s.Totals, s.coverage.Features(), s.order, s.corpus})
+	return json.Marshal(stateText{*s.settings, s.Next, s.Totals, s.coverage.Features(), s.order, s.corpus, s.history})
 }
 
 // ParseState reads what MarshalJSON wrote, in a campaign of those settings.
@@ -228,6 +231,12 @@ func ParseState(data []byte, c *Settings) (*State, error) {
 	}
 	s.Next, s.Totals, s.corpus, s.order = text.Next, text.Totals, text.Corpus, text.Findings
 	s.coverage.Add(text.Coverage)
+	for i, p := range text.History {
+		if len(p.Targets) != len(c.JITs) || len(text.History) > maxHistory {
+			return nil, fmt.Errorf("point %d of the history is none", i)
+		}
+	}
+	s.history = text.History
 	for i, e := range s.corpus {
 		if len(e.Program) == 0 || len(e.Program) > bpf.MaxInsns || e.Kind > bpf.Seccomp {
 			return nil, fmt.Errorf("corpus %d is no program", i)

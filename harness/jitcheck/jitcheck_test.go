@@ -158,3 +158,24 @@ func TestCheckFiles(t *testing.T) {
 		t.Errorf("a file that is not there: %q", missing.errors)
 	}
 }
+
+// A JIT that takes a handful of opcodes is checked on them all the same: of
+// programs with all opcodes hardly one has no others.
+func TestCheckPartial(t *testing.T) {
+	whole, p := compiler(t, "x86-neg-not"), profile(t, "linux-3.10-x86_64")
+	partial := compilerFunc(func(prog bpf.Program) (*kernelabi.Image, error) {
+		for pc, in := range prog {
+			switch in.Code {
+			case bpf.LdImm, bpf.AddK, bpf.Neg, bpf.RetA:
+			default:
+				return nil, &kernelabi.Refusal{PC: pc, Reason: "no rule"}
+			}
+		}
+		return whole.Compile(prog, bpf.Socket, p)
+	})
+	r := &recorder{}
+	jitcheck.Check(r, jitcheck.JIT{Compiler: partial, Profile: p})
+	if len(r.errors) != 1 || !strings.Contains(r.errors[0], "(value at neg)") {
+		t.Errorf("%q, %q", r.errors, r.logs)
+	}
+}

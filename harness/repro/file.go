@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,6 +252,20 @@ func Read(path string) (*Repro, error) {
 	return Parse(path, data)
 }
 
+// unfinished are the names of files that [Write] has not finished.
+const unfinished = ".repro-*"
+
+// Sweep removes from a folder what [Write] left there when its process was
+// killed. Nobody else may write into the folder meanwhile.
+func Sweep(dir string) error {
+	// Not filepath.Glob: the folder's name may look like a pattern.
+	names, err := fs.Glob(os.DirFS(dir), unfinished)
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+	}
+	return err
+}
+
 // Write writes r into a folder, under its Name, and returns the path. The file
 // is whole or not there, whenever the process ends; one of that name is
 // replaced.
@@ -259,7 +274,7 @@ func Write(dir string, r *Repro) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(dir, ".repro-*")
+	f, err := os.CreateTemp(dir, unfinished)
 	if err != nil {
 		return "", err
 	}

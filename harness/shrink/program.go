@@ -171,6 +171,14 @@ func (s *shrinker) replace(pc int, ins bpf.Instruction) bool {
 	return s.tryProgram(prog)
 }
 
+// Without returns prog without the instruction at pc; jumps to it go to the next,
+// or to the last. The result need not be one that a checker accepts.
+func Without(prog bpf.Program, pc int) bpf.Program {
+	drop := make([]bool, len(prog))
+	drop[pc] = true
+	return remove(prog, drop)
+}
+
 // remove returns prog without the instructions in drop. A jump to one of them
 // goes to the next that is left, or to the last.
 func remove(prog bpf.Program, drop []bool) bpf.Program {

@@ -1,0 +1,63 @@
+package campaign
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kjit-project/kjit/harness/engine"
+)
+
+// Features returns what the targets have shown.
+func (s *State) Features() engine.Features { return s.coverage.Features() }
+
+// Look returns the settings and the state of the campaign in a folder without
+// changing anything there: while another process works on it, too, and where
+// nothing can be written. Lines of the journal that are damaged are passed over:
+// whoever opens the folder does their ranges again.
+func Look(dir string) (*Settings, *State, error) {
+	settings, err := ReadSettings(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The journal first: if an epoch ends between the two, the state has what was
+	// read here as well.
+	journal, err := os.ReadFile(filepath.Join(dir, journalFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	s := NewState(settings)
+	data, err := os.ReadFile(filepath.Join(dir, stateFile))
+	switch {
+	case err == nil:
+		if s, err = ParseState(data, settings); err != nil {
+			return nil, nil, &fs.PathError{Op: "read", Path: filepath.Join(dir, stateFile), Err: err}
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, err
+	}
+	results, drops := map[uint64]*Result{}, map[uint64][]uint64{}
+	for text := range bytes.Lines(journal) {
+		switch l, err := unseal(text, settings); {
+		case err != nil:
+		case l.Drop != nil:
+			drops[l.Next] = append(drops[l.Next], l.Drop...)
+		case l.Result != nil:
+			results[l.Result.Range] = l.Result
+		}
+	}
+	for {
+		if hashes := drops[s.Next]; hashes != nil {
+			s.drop(hashes)
+		}
+		next := results[s.Next]
+		if next == nil {
+			return settings, s, nil
+		}
+		if _, err := s.Merge(next); err != nil {
+			return nil, nil, err
+		}
+	}
+}
