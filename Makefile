@@ -1,6 +1,6 @@
 # make demo and make test do all set-up themselves, on a new machine too.
 
-.PHONY: build demo test lint race fuzz bench-c bench-engine mutants clean-pairs peers test-qemu setup clean
+.PHONY: build demo test lint race fuzz bench-c bench-engine mutants clean-pairs peers browser test-qemu release setup clean
 
 build: setup
 	go build -o bin/ ./cmd/kjit
@@ -52,10 +52,19 @@ clean-pairs: build
 peers: setup
 	cd peers && go vet ./... && go test ./...
 
+# Reports in a headless Chromium, if there is one: a module of its own. With
+# KJIT_SCREENSHOTS=DIR it keeps pictures of what it sees.
+browser: setup
+	cd harness/report/browser && go vet ./... && go test ./...
+
 # Programs on kernels of Debian, which it fetches and boots in QEMU: see docs/qemu.md.
 test-qemu: setup
 	ci/qemu-kernels.sh
 	KJIT_QEMU=1 go test -count=1 -timeout 60m -v -run Kernels ./harness/qemu
 
+# Archives for people, under dist/: see the head of the script.
+release: build
+	ci/release.sh
+
 clean:
-	rm -rf bin .unicorn "$${XDG_CACHE_HOME:-$$HOME/.cache}/kjit"
+	rm -rf bin dist .unicorn "$${XDG_CACHE_HOME:-$$HOME/.cache}/kjit"

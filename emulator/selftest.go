@@ -42,17 +42,24 @@ type selfMachine struct {
 	tests   []selfTest
 }
 
+// LibraryVersion is the version of the Unicorn library that is linked in, as far
+// as the library knows it: major.minor.
+func LibraryVersion() string {
+	major, minor := uc.Version()
+	return fmt.Sprintf("%d.%d", major, minor)
+}
+
 // SelfTest checks on this host, with the library that is linked in, what the
 // verdicts about images rely on: that forbidden accesses fault and are told
 // apart, that code is never stale, that endless code ends.
 func SelfTest() []Check {
-	major, minor := uc.Version()
-	checks := []Check{{Name: "library", Detail: fmt.Sprintf("Unicorn %d.%d, as the binding expects", major, minor)}}
+	library := "Unicorn " + LibraryVersion()
+	checks := []Check{{Name: "library", Detail: library + ", as the binding expects"}}
 	for _, s := range append([]selfMachine{selfX86}, selfARM...) {
 		s.profile.Name = "self-test"
 		m, err := New(&s.profile, withUserPage)
 		if err != nil {
-			checks = append(checks, Check{Name: s.name, Detail: fmt.Sprintf("Unicorn %d.%d", major, minor), Err: err})
+			checks = append(checks, Check{Name: s.name, Detail: library, Err: err})
 			continue
 		}
 		for _, test := range append(s.code.tests(m), s.tests...) {

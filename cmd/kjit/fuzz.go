@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/campaign"
@@ -16,10 +16,10 @@ import (
 
 type fuzzCmd struct {
 	campaignFlags
-	Time  time.Duration `placeholder:"DURATION" help:"How long to go on, such as 10m; ranges that have begun are finished (default: until an interrupt)."`
-	Runs  uint64        `placeholder:"N" help:"How many programs the campaign shall have in all, rounded up to whole ranges (default: no bound)."`
-	Jobs  int           `short:"j" placeholder:"N" help:"How many ranges to do at once (default: one for each processor). What comes out is the same."`
-	JUnit string        `name:"junit" placeholder:"FILE" help:"Also write the summary as JUnit XML."`
+	ciFlags
+	Time time.Duration `placeholder:"DURATION" help:"How long to go on, such as 10m; ranges that have begun are finished (default: until an interrupt)."`
+	Runs uint64        `placeholder:"N" help:"How many programs the campaign shall have in all, rounded up to whole ranges (default: no bound)."`
+	Jobs int           `short:"j" placeholder:"N" help:"How many ranges to do at once (default: one for each processor). What comes out is the same."`
 
 	JIT    []string `name:"jit" placeholder:"NAME" help:"JITs to compare with the interpreter, or mutant:FAULT, or exec:COMMAND for one of your own (default linux-3.10-x86_64,kjit-armv5,kjit-armv7)."`
 	Kind   string   `placeholder:"KIND" help:"Only programs of this kind: socket or seccomp (default: what the JITs take)."`
@@ -166,9 +166,9 @@ func (c *fuzzCmd) Run(ctx context.Context, std streams, global *cli) error {
 		return environment(err)
 	}
 	report := newFuzzReport(c.State, cfg, sum)
-	if c.JUnit != "" {
-		if err := report.writeJUnit(c.JUnit); err != nil {
-			return environment(fmt.Errorf("--junit: %w", err))
+	if c.ciFlags.wanted() {
+		if err := c.ciFlags.write(report.ci()); err != nil {
+			return err
 		}
 	}
 	if global.JSON {
@@ -182,6 +182,21 @@ func (c *fuzzCmd) Run(ctx context.Context, std streams, global *cli) error {
 	return err
 }
 
+// AfterApply refuses a 0 that somebody wrote: to the fields it means the default,
+// which for a time or a number of programs is to go on for ever.
+func (c *fuzzCmd) AfterApply(k *kong.Context) error {
+	for _, p := range k.Path {
+		if p.Flag == nil || !p.Flag.Target.IsZero() {
+			continue
+		}
+		switch p.Flag.Name {
+		case "time", "runs", "inputs", "range":
+			return badInput(fmt.Errorf("--%s 0: want more than 0", p.Flag.Name))
+		}
+	}
+	return nil
+}
+
 // choose puts the flags that are there into the settings.
 func (c *fuzzCmd) choose(s *campaign.Settings) error {
 	switch {
@@ -192,10 +207,8 @@ func (c *fuzzCmd) choose(s *campaign.Settings) error {
 	case c.Jobs == 0:
 		c.Jobs = runtime.GOMAXPROCS(0)
 	}
-	if c.JUnit != "" {
-		if info, err := os.Stat(filepath.Dir(c.JUnit)); err != nil || !info.IsDir() {
-			return badInput(fmt.Errorf("--junit %s: there is no such folder", c.JUnit))
-		}
+	if err := c.ciFlags.check(); err != nil {
+		return err
 	}
 	s.Version = version()
 	if len(c.JIT) > 0 {

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/jstemmer/go-junit-report/v2/junit"
-
 	"github.com/kjit-project/kjit/harness/campaign"
+	"github.com/kjit-project/kjit/harness/ciformat"
 	"github.com/kjit-project/kjit/harness/judge"
 )
 
@@ -153,42 +151,33 @@ func (f *fuzzFinding) story() string {
 	return text + ")"
 }
 
-// writeJUnit writes the summary as JUnit XML: a test for each JIT, and one that
+// ci is the summary for continuous integration: a test for each JIT, and one that
 // fails for each finding.
-func (r *fuzzReport) writeJUnit(file string) error {
-	suite := junit.Testsuite{Name: "kjit fuzz " + r.State, Time: fmt.Sprintf("%.3f", r.Seconds)}
-	suite.AddProperty("seed", fmt.Sprint(r.Seed))
-	suite.AddProperty("programs", fmt.Sprint(r.Programs))
-	suite.AddProperty("pairs", fmt.Sprint(r.Pairs))
+func (r *fuzzReport) ci() *ciformat.Run {
+	run := &ciformat.Run{Command: "fuzz", Name: r.State, Seconds: r.Seconds, Properties: []ciformat.Property{
+		{Name: "seed", Value: fmt.Sprint(r.Seed)}, {Name: "programs", Value: fmt.Sprint(r.Programs)}, {Name: "pairs", Value: fmt.Sprint(r.Pairs)},
+	}}
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		tc := junit.Testcase{Name: t.JIT, Classname: "kjit.fuzz", SystemOut: &junit.Output{Data: fmt.Sprintf(
-			"%d agree, %d diverge, %d undefined, %d not run %s", t.Agree, t.Diverge, t.Undefined, t.NotRun, t.Why)}}
+		res := ciformat.Result{Name: t.JIT, Message: fmt.Sprintf("%d agree, %d diverge, %d undefined, %d not run %s", t.Agree, t.Diverge, t.Undefined, t.NotRun, t.Why)}
 		if t.Agree+t.Diverge+t.Undefined == 0 {
-			tc.Skipped = &junit.Result{Message: "it ran nothing: " + t.Why}
+			res.Outcome, res.Message = ciformat.Skipped, "it ran nothing: "+t.Why
 		}
-		suite.AddTestcase(tc)
+		run.Add(res)
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		detail, err := os.ReadFile(f.File)
-		if err != nil {
-			return err
+		res := ciformat.Result{
+			Rule: f.Signature, Name: f.Signature, Class: f.JIT, Outcome: ciformat.Failed, Kind: string(f.Kind),
+			Message: f.JIT + ": " + f.story(), File: realFile(f.File),
 		}
-		suite.AddTestcase(junit.Testcase{Name: f.Signature, Classname: "kjit.fuzz." + f.JIT, Failure: &junit.Result{
-			Message: f.story(), Type: string(f.Kind), Data: strings.ToValidUTF8(string(detail), "?"),
-		}})
+		if detail, err := os.ReadFile(f.File); err == nil {
+			res.Detail = string(detail)
+		}
+		run.Add(res)
 	}
-	var all junit.Testsuites
-	all.AddSuite(suite)
-	var b bytes.Buffer
-	b.WriteString("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
-	if err := all.WriteXML(&b); err != nil {
-		return err
-	}
-	out, err := openOutput(file, io.Discard)
-	if err != nil {
-		return err
-	}
-	return out.write(append(b.Bytes(), '\n'))
+	return run
 }
+
+// writeJUnit writes the summary as JUnit XML.
+func (r *fuzzReport) writeJUnit(file string) error { return (&ciFlags{JUnit: file}).write(r.ci()) }

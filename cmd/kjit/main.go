@@ -89,6 +89,10 @@ func run(args []string, std streams) (code int) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	// kjit help seccomp who
+	if args[0] == "help" {
+		args = append(args[1:len(args):len(args)], "--help")
+	}
 	parsed, err := parser.Parse(args)
 	if err == nil {
 		err = parsed.Run(&c)

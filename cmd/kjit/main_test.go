@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kjit": main})
+	testscript.Main(m, map[string]func(){"kjit": main, "jsonfield": jsonField})
 }
 
 // TestScript runs testdata/script: what the command line does, as its users see
@@ -20,6 +21,11 @@ func TestScript(t *testing.T) {
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Condition:     hostAllows,
 		Setup: func(env *testscript.Env) error {
+			root, err := filepath.Abs("../..")
+			if err != nil {
+				return err
+			}
+			env.Setenv("ROOT", root)
 			// Filter expressions must not depend on what is installed here.
 			env.Setenv("PATH", env.Getenv("WORK")+"/bin:"+env.Getenv("PATH"))
 			// A capture that ends in the middle of its first packet.

@@ -1,24 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/jstemmer/go-junit-report/v2/junit"
-
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/ciformat"
 	"github.com/kjit-project/kjit/harness/mutants"
 	"github.com/kjit-project/kjit/kernelabi"
 )
@@ -29,10 +25,11 @@ type mutantsCmd struct {
 	Seed     uint64        `default:"1" help:"Seed of the generator. The same seed finds the same."`
 	Programs int           `default:"1000000" help:"Give a mutant up after so many programs."`
 	Time     time.Duration `default:"60s" help:"Give a mutant up after this time."`
-	JUnit    string        `name:"junit" placeholder:"FILE" help:"Also write the table as JUnit XML."`
 	Show     bool          `help:"Print the smallest program that shows each mutant, too."`
 	List     bool          `help:"List the mutants and hunt none."`
 	Clean    int           `placeholder:"PAIRS" help:"Hunt none: compare the JITs without a fault with the interpreter on so many pairs of program and input."`
+
+	ciFlags
 }
 
 // Help explains the command's table.
@@ -60,10 +57,8 @@ func (c *mutantsCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if c.Jobs == 0 {
 		c.Jobs = runtime.GOMAXPROCS(0)
 	}
-	if c.JUnit != "" {
-		if info, err := os.Stat(filepath.Dir(c.JUnit)); err != nil || !info.IsDir() {
-			return badInput(fmt.Errorf("--junit %s: there is no such folder", c.JUnit))
-		}
+	if err := c.ciFlags.check(); err != nil {
+		return err
 	}
 	report := mutantsReport{w: std.out, jsonLines: global.JSON, seed: c.Seed, show: c.Show, whole: len(c.Only) == 0}
 	if err := report.begin(all); err != nil {
@@ -88,10 +83,8 @@ func (c *mutantsCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if err := cmp.Or(writing, report.end()); err != nil {
 		return err
 	}
-	if c.JUnit != "" {
-		if err := report.junit(c.JUnit); err != nil {
-			return environment(fmt.Errorf("--junit: %w", err))
-		}
+	if err := c.ciFlags.write(report.ci()); err != nil {
+		return err
 	}
 	switch {
 	case err != nil:
@@ -350,30 +343,19 @@ func (r *mutantsReport) endJSON() error {
 	}{"summary", len(r.results), len(r.results) - r.missed(), r.directed(), r.seed, r.seconds, invisible})
 }
 
-// junit writes a test for each mutant, which fails if it was not found.
-func (r *mutantsReport) junit(file string) error {
-	suite := junit.Testsuite{Name: "kjit mutants", Time: fmt.Sprintf("%.3f", r.seconds)}
-	suite.AddProperty("seed", fmt.Sprint(r.seed))
+// ci has a test for each mutant, which fails if it was not found.
+func (r *mutantsReport) ci() *ciformat.Run {
+	run := &ciformat.Run{Command: "mutants", Seconds: r.seconds, Properties: []ciformat.Property{{Name: "seed", Value: fmt.Sprint(r.seed)}}}
 	for i := range r.results {
 		m := &r.results[i]
-		test := junit.Testcase{Name: m.Mutant.Name, Classname: "kjit.mutants", Time: fmt.Sprintf("%.3f", m.Time.Seconds())}
+		res := ciformat.Result{Name: m.Mutant.Name, Seconds: m.Time.Seconds()}
 		if m.Found {
-			test.SystemOut = &junit.Output{Data: fmt.Sprintf("%s after %d programs", m.Signature, m.Programs)}
+			res.Message = fmt.Sprintf("%s after %d programs", m.Signature, m.Programs)
 		} else {
-			test.Failure = &junit.Result{Message: fmt.Sprintf("not found in %d programs: %s", m.Programs, m.Mutant.Summary)}
+			res.Rule, res.Outcome, res.Kind = "mutant."+m.Mutant.Name, ciformat.Failed, "missed"
+			res.Message = fmt.Sprintf("not found in %d programs: %s", m.Programs, m.Mutant.Summary)
 		}
-		suite.AddTestcase(test)
+		run.Add(res)
 	}
-	var all junit.Testsuites
-	all.AddSuite(suite)
-	var b bytes.Buffer
-	b.WriteString("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
-	if err := all.WriteXML(&b); err != nil {
-		return err
-	}
-	out, err := openOutput(file, io.Discard)
-	if err != nil {
-		return err
-	}
-	return out.write(append(b.Bytes(), '\n'))
+	return run
 }

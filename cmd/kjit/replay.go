@@ -36,6 +36,8 @@ type replayCmd struct {
 	runnerFlags
 	imageFlags `group:"Image of a real kernel:"`
 	metadata   `group:"Packet metadata:"`
+
+	ciFlags
 }
 
 // autoRows is up to how many packets a table has a row for each of them.
@@ -57,6 +59,9 @@ func (j *replayJob) close() {
 }
 
 func (c *replayCmd) Run(ctx context.Context, std streams, global *cli) error {
+	if err := c.ciFlags.check(); err != nil {
+		return err
+	}
 	if isRepro(c.Program) {
 		return c.runRepro(ctx, std, global)
 	}
@@ -79,6 +84,9 @@ func (c *replayCmd) compare(ctx context.Context, std streams, global *cli, job *
 		report = &jsonReport{enc: json.NewEncoder(std.out), inputs: job.inputs, prog: job.prog, runners: job.runners, limit: c.Limit, rows: c.Rows}
 	} else {
 		report = newTextReport(std.out, c, job.prog, job.inputs, job.runners)
+	}
+	if c.ciFlags.wanted() {
+		report = newCIReport(report, &c.ciFlags, job)
 	}
 	bar := newProgress(std.err, len(job.inputs.Inputs), "packets")
 	done := 0
@@ -373,18 +381,26 @@ func (r *jsonReport) divergence(row *harness.Row, i int) error {
 		PC     *int   `json:"pc,omitempty"`     // the BPF instruction
 		Offset *int   `json:"offset,omitempty"` // in the image
 		How    string `json:"how"`
+
+		Signature string `json:"signature"`
+		Repro     string `json:"repro,omitempty"` // a file (.txtar) that kjit replay runs again
 	}{Type: "divergence", Packet: row.Index + 1, Runner: row.Runners[i]}
-	place, err := r.locator.Locate(r.runners[i], r.prog.Program, row.Input)
+	d, err := divergenceOf(&r.locator, r.runners[i], r.prog, row, i)
+	out.Signature = d.Signature.String()
 	if err != nil {
 		out.How = "no listing: " + err.Error()
-		return r.enc.Encode(out)
 	}
-	out.How = place.How
-	if place.PC >= 0 {
-		out.PC = &place.PC
+	if p := d.Place; p != nil {
+		out.How = p.How
+		if p.PC >= 0 {
+			out.PC = &p.PC
+		}
+		if p.Offset >= 0 {
+			out.Offset = &p.Offset
+		}
 	}
-	if place.Offset >= 0 {
-		out.Offset = &place.Offset
+	if text, err := reproOf(d, r.prog).Format(); err == nil {
+		out.Repro = string(text)
 	}
 	return r.enc.Encode(out)
 }

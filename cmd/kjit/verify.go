@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kjit-project/kjit/harness/ciformat"
 	"github.com/kjit-project/kjit/harness/verify"
 )
 
@@ -19,6 +20,8 @@ type verifyCmd struct {
 	Kind  []string `placeholder:"KIND" help:"Check only records of these kinds: ${kinds}."`
 	JIT   []string `name:"jit" placeholder:"NAME" help:"Check only what these JITs give (default: all)."`
 	Files []string `arg:"" help:"JSON Lines files of recorded facts; - for standard input."`
+
+	ciFlags
 }
 
 func (c *verifyCmd) Run(ctx context.Context, std streams, global *cli) error {
@@ -32,24 +35,30 @@ func (c *verifyCmd) Run(ctx context.Context, std streams, global *cli) error {
 			return badInput(err)
 		}
 	}
+	if err := c.ciFlags.check(); err != nil {
+		return err
+	}
 	checker.JITs = c.JIT
+	ci := verifyRun{Run: ciformat.Run{Command: "verify", Name: strings.Join(c.Files, " ")}}
 	report := verifyReport{std: std, json: global.JSON, skips: map[string]int{}}
 	bar := newProgress(std.err, -1, "records")
 	var bad []error
 	for _, name := range c.Files {
 		err := verifyFile(checker, name, std.in, func(res verify.Result) error {
 			bar.add(1)
+			ci.add(res)
 			return cmp.Or(report.add(res), ctx.Err())
 		})
 		if err != nil {
 			bad = append(bad, err)
+			ci.bad(name, err)
 		}
 		if ctx.Err() != nil {
 			break // the totals so far are worth something
 		}
 	}
 	bar.close()
-	if err := report.end(); err != nil {
+	if err := cmp.Or(report.end(), c.ciFlags.write(ci.end())); err != nil {
 		return err
 	}
 	switch {

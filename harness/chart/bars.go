@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Bars is a chart of horizontal bars, a group of them for each label.
@@ -44,6 +45,9 @@ const (
 	groupGap  = 10
 	top       = 44
 	legendRow = 18
+
+	titleSize = 15.0
+	titleRoom = 78 // letters of that size in a line
 )
 
 //go:embed bars.svg.tmpl
@@ -60,6 +64,7 @@ type drawn struct {
 	ID            string // of title and text, unique in a page
 	Width, Height int
 	TitleX        int
+	TitleSize     float64 // in pixels: a long title fits
 	Legend        []mark
 	Labels        []label
 	Rects         []rect
@@ -82,7 +87,7 @@ type rect struct {
 
 // WriteSVG draws the chart.
 func (b Bars) WriteSVG(w io.Writer) error {
-	d := drawn{Bars: b, ID: identifier(b.Title), Width: width, TitleX: labelX}
+	d := drawn{Bars: b, ID: identifier(b.Title), Width: width, TitleX: labelX, TitleSize: min(titleSize, titleSize*titleRoom/float64(max(1, utf8.RuneCountInString(b.Title))))}
 	y := top
 	for i, name := range b.Series {
 		d.Legend = append(d.Legend, mark{i, labelX, y - 10, labelX + 18, y, name})

@@ -48,16 +48,10 @@ func (c *cover) image(img *kernelabi.Image, prog bpf.Program, kind bpf.Kind) (fr
 	if len(img.PCMap) != len(prog)+1 {
 		return 0
 	}
-	form := armForm
-	if img.Profile != nil && img.Profile.Arch == kernelabi.X86_64 {
-		form = x86Form
-	}
+	form := formOf(img)
 	c.rules = c.rules[:0]
 	for pc, in := range prog {
-		entry := uint32(in.Code & 0xff)
-		if ext, ok := in.Extension(); ok && kind == bpf.Socket {
-			entry = 256 + uint32(ext)/4
-		}
+		entry := EntryOf(in, kind)
 		if !c.entries[entry] {
 			c.entries[entry] = true
 			c.Entries++
@@ -76,6 +70,40 @@ func (c *cover) image(img *kernelabi.Image, prog bpf.Program, kind bpf.Kind) (fr
 	img.Rules = c.rules
 	c.Rules += fresh
 	return fresh
+}
+
+// EntryOf is the number of an instruction's opcode, or from 256 on of its
+// ancillary load, in features.
+func EntryOf(in bpf.Instruction, kind bpf.Kind) uint32 {
+	if ext, ok := in.Extension(); ok && kind == bpf.Socket {
+		return 256 + uint32(ext)/4
+	}
+	return uint32(in.Code & 0xff)
+}
+
+// Forms calls each with the entry of every instruction that has code, and with
+// a hash of the form that its code takes, as rules are counted.
+func Forms(img *kernelabi.Image, prog bpf.Program, kind bpf.Kind, each func(entry, rule uint32)) {
+	if len(img.PCMap) != len(prog)+1 {
+		return
+	}
+	form := formOf(img)
+	for pc, in := range prog {
+		lo, hi := img.PCMap[pc], img.PCMap[pc+1]
+		if lo < 0 || hi < lo || hi > len(img.Code) {
+			return
+		}
+		entry := EntryOf(in, kind)
+		each(entry, form(mix(entry, uint32(hi-lo)), img.Code[lo:hi]))
+	}
+}
+
+// formOf returns what hashes the forms of an image's code.
+func formOf(img *kernelabi.Image) func(hash uint32, code []byte) uint32 {
+	if img.Profile != nil && img.Profile.Arch == kernelabi.X86_64 {
+		return x86Form
+	}
+	return armForm
 }
 
 // mix adds x to a hash.

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -57,4 +58,17 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	}
 	// Differences of published decimals are not exact in binary.
 	return fmt.Appendf(nil, "%g", math.Round(float64(v)*1e6)/1e6), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (v *Value) UnmarshalJSON(data []byte) error {
+	var number *float64
+	if err := json.Unmarshal(data, &number); err != nil {
+		return err
+	}
+	*v = None
+	if number != nil {
+		*v = Value(*number)
+	}
+	return nil
 }

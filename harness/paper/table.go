@@ -14,7 +14,7 @@ type Table struct {
 	Rows    []Row    `json:"rows"`
 	Checks  []Check  `json:"checks,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
-	Plot    Plot     `json:"-"`
+	Plot    Plot     `json:"plot"`
 }
 
 // Column is what a table has a number of in every row.
@@ -22,7 +22,7 @@ type Column struct {
 	Name     string `json:"name"` // "no JIT, slow"
 	Unit     string `json:"unit"` // "ns", "instructions", "x"
 	Origin   Origin `json:"origin"`
-	Decimals int    `json:"-"`
+	Decimals int    `json:"decimals,omitempty"` // that are printed
 }
 
 // Origin says where the numbers of a column come from.
@@ -60,5 +60,5 @@ type Check struct {
 // Plot says which columns a picture of the table shows, side by side for every
 // row, each pair scaled to its largest value.
 type Plot struct {
-	Columns []int
+	Columns []int `json:"columns"`
 }

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/kjit-project/kjit/harness/campaign"
+	"github.com/kjit-project/kjit/harness/cluster"
+)
+
+// campaignCmd is a campaign that many processes share.
+type campaignCmd struct {
+	Start    campaignStartCmd    `cmd:"" help:"Begin a campaign, or go on with it: hand out its work and collect what comes of it."`
+	Work     campaignWorkCmd     `cmd:"" help:"Join a campaign as a worker, from any machine."`
+	Status   campaignStatusCmd   `cmd:"" help:"Show how far a campaign is; on a terminal, again and again."`
+	Findings campaignFindingsCmd `cmd:"" help:"List what a campaign has found."`
+	Export   campaignExportCmd   `cmd:"" help:"Write the findings and a summary into a folder: files for kjit replay, JSON, JUnit XML."`
+	Pause    campaignPauseCmd    `cmd:"" help:"Let the ranges that have begun end, and no others begin."`
+	Resume   campaignResumeCmd   `cmd:"" help:"Go on with a campaign that was paused."`
+	Stop     campaignStopCmd     `cmd:"" help:"End a campaign's coordinators and workers; kjit campaign start goes on with it."`
+}
+
+func (c *campaignCmd) Help() string {
+	return `A campaign is kjit fuzz on many machines: they share a NATS server with JetStream,
+or a cluster of them, and come to the same findings and totals as one process does,
+however many they are and whichever of them die.
+
+Without --nats the server is inside kjit campaign start and keeps everything in the
+state folder; it opens no port unless --listen says so. See docs/campaigns.md.`
+}
+
+// clusterFlags say where a campaign is.
+type clusterFlags struct {
+	State string `default:"kjit-campaign" placeholder:"DIR" help:"Folder of a campaign whose server is kjit's own (default ${default})."`
+	Name  string `name:"campaign" default:"main" placeholder:"NAME" help:"Which of a server's campaigns (default ${default})."`
+
+	NATS    string `name:"nats" env:"KJIT_NATS" placeholder:"URL,..." help:"The server, or servers of a cluster, to use instead: nats://HOST:4222, tls://..., nats://USER:PASSWORD@... ($KJIT_NATS keeps passwords out of the list of processes)."`
+	Creds   string `env:"KJIT_NATS_CREDS" placeholder:"FILE" help:"Credentials for --nats: a file with JWT and seed."`
+	NKey    string `name:"nkey" env:"KJIT_NATS_NKEY" placeholder:"FILE" help:"Credentials for --nats: a file with the seed of an nkey."`
+	TLSCA   string `name:"tls-ca" env:"KJIT_NATS_CA" placeholder:"FILE" help:"Certificates that the server's has to be signed by (with --nats), or clients' have to (with --listen)."`
+	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"Our certificate, for --nats or --listen."`
+	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"Its key."`
+}
+
+func (f *clusterFlags) check() error {
+	if err := (cluster.Names{Campaign: f.Name}).Validate(); err != nil {
+		return badInput(fmt.Errorf("--%w", err))
+	}
+	if f.NATS == "" && (f.Creds != "" || f.NKey != "") {
+		return badInput(errors.New("--creds and --nkey are for --nats URL"))
+	}
+	if (f.TLSCert == "") != (f.TLSKey == "") {
+		return badInput(errors.New("--tls-cert and --tls-key go together"))
+	}
+	return nil
+}
+
+// remote connects to an external server.
+func (f *clusterFlags) remote(what string, wait bool) (*nats.Conn, error) {
+	r := cluster.Remote{URLs: f.NATS, Creds: f.Creds, NKey: f.NKey, CA: f.TLSCA, Cert: f.TLSCert, Key: f.TLSKey, Name: "kjit campaign " + what, Wait: wait}
+	nc, err := r.Connect()
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &path):
+		return nil, badInput(err)
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+		return nil, environment(fmt.Errorf("--nats %w: it takes credentials: --creds, --nkey, or USER:PASSWORD@ in the URL", err))
+	case err != nil:
+		return nil, environment(fmt.Errorf("--nats %w: is it running, and can this machine reach it?", err))
+	}
+	return nc, nil
+}
+
+// opened is a campaign that a command looks at.
+type opened struct {
+	*cluster.Store
+	nc     *nats.Conn
+	server *cluster.Server // that was started for the command alone
+}
+
+func (o *opened) close() {
+	o.nc.Close()
+	if o.server != nil {
+		o.server.Close()
+	}
+}
+
+// open opens a campaign that is there: on an external server, in a process that
+// runs, or in a folder that nobody uses now.
+func (f *clusterFlags) open(ctx context.Context, what string) (_ *opened, err error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	o := new(opened)
+	if f.NATS != "" {
+		o.nc, err = f.remote(what, false)
+	} else {
+		o.nc, err = cluster.ConnectFolder(f.State)
+		if errors.Is(err, cluster.ErrNotRunning) {
+			err = f.revive(o)
+		}
+	}
+	if err != nil {
+		return nil, f.explain(err)
+	}
+	if o.Store, err = cluster.Open(ctx, o.nc, f.Name); err != nil {
+		o.close()
+		return nil, f.explain(err)
+	}
+	return o, nil
+}
+
+// revive starts the server of a folder.
+func (f *clusterFlags) revive(o *opened) error {
+	s, err := campaign.ReadSettings(f.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return badInput(fmt.Errorf("--state %s: there is no campaign: kjit campaign start begins one", f.State))
+	}
+	if err != nil {
+		return badInput(err)
+	}
+	if o.server, err = cluster.StartServer(f.State, s, cluster.Listen{}); err != nil {
+		return err
+	}
+	o.nc, err = o.server.Connect()
+	return err
+}
+
+// explain gives an error its exit code, and says what mends it.
+func (f *clusterFlags) explain(err error) error {
+	var (
+		coded    *codedError
+		mismatch *cluster.MismatchError
+		other    *campaign.SettingsError
+		locked   *campaign.LockedError
+		listen   *cluster.ListenError
+		path     *fs.PathError
+	)
+	switch {
+	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, cluster.ErrNoCampaign):
+		return badInput(fmt.Errorf("%w: kjit campaign start begins one", err))
+	case errors.As(err, &listen):
+		return badInput(fmt.Errorf("--listen %w (--listen-users, --tls-cert, --tls-key)", err))
+	case errors.As(err, &other):
+		return badInput(fmt.Errorf("%w: leave that out to go on with it, or choose another --state or --campaign", err))
+	case errors.As(err, &mismatch):
+		return environment(err)
+	case errors.As(err, &locked):
+		return environment(err)
+	case errors.As(err, &path):
+		return badInput(err)
+	}
+	return environment(err)
+}
+
+// runsUntil returns a context that is done after a signal that asks to end, or
+// after a time; 0: never.
+func runsUntil(ctx context.Context, after time.Duration) (context.Context, func()) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	if after == 0 {
+		return ctx, stop
+	}
+	ctx, cancel := context.WithTimeout(ctx, after)
+	return ctx, func() { cancel(); stop() }
+}
+
+// trusted returns an error unless all JITs that are commands were given on our own
+// command line: whoever can write into the campaign could run anything otherwise.
+func trusted(s *campaign.Settings, ours []string) error {
+	for _, name := range s.JITs {
+		if usesPlugin(name) && !slices.Contains(ours, name) {
+			return badInput(fmt.Errorf("the campaign wants %q run here: give it with --jit to allow that", name))
+		}
+	}
+	if len(ours) > 0 && !slices.Equal(s.JITs, ours) {
+		return environment(&cluster.MismatchError{What: "JITs", Campaign: strings.Join(s.JITs, ","), Ours: strings.Join(ours, ",")})
+	}
+	return nil
+}

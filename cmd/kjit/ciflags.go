@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/kjit-project/kjit/harness/ciformat"
+)
+
+// ciFlags are about files for systems for continuous integration.
+type ciFlags struct {
+	JUnit string `name:"junit" placeholder:"FILE" help:"Also write what came of it as JUnit XML."`
+	SARIF string `name:"sarif" placeholder:"FILE" help:"Also write what failed as SARIF 2.1.0, which code hosts show beside the code."`
+}
+
+// wanted reports whether any of the files is.
+func (f *ciFlags) wanted() bool { return f.JUnit != "" || f.SARIF != "" }
+
+// check finds mistakes before any work is done.
+func (f *ciFlags) check() error {
+	for flag, file := range map[string]string{"--junit": f.JUnit, "--sarif": f.SARIF} {
+		if file == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+			return badInput(fmt.Errorf("%s %s: there is no such folder", flag, file))
+		}
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			return badInput(fmt.Errorf("%s %s: is a folder: name a file in it", flag, file))
+		}
+	}
+	return nil
+}
+
+// write writes the files.
+func (f *ciFlags) write(run *ciformat.Run) error {
+	run.Version = version()
+	for _, file := range []struct {
+		flag, name string
+		write      func(io.Writer) error
+	}{{"--junit", f.JUnit, run.WriteJUnit}, {"--sarif", f.SARIF, run.WriteSARIF}} {
+		if file.name == "" {
+			continue
+		}
+		var b bytes.Buffer
+		err := file.write(&b)
+		if err == nil {
+			var out *output
+			if out, err = openOutput(file.name, io.Discard); err == nil {
+				err = out.write(b.Bytes())
+			}
+		}
+		if err != nil {
+			return environment(fmt.Errorf("%s: %w", file.flag, err))
+		}
+	}
+	return nil
+}
+
+// realFile returns the name of what is a file, "" for what has a name of another
+// kind, such as a filter expression.
+func realFile(name string) string {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+		return name
+	}
+	return ""
+}

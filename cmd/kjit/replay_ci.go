@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/ciformat"
+	"github.com/kjit-project/kjit/harness/judge"
+)
+
+// ciSignatures is how many divergences of a runner are looked at closely for the
+// files of continuous integration.
+const ciSignatures = 20
+
+// ciReport collects a replay's divergences, one of each signature, and passes all
+// on to the report that people or programs get.
+type ciReport struct {
+	replayReport
+	flags   *ciFlags
+	job     *replayJob
+	run     ciformat.Run
+	locator harness.Locator
+	seen    map[judge.Signature]int // index of its result
+	looked  []int                   // by runner
+}
+
+func newCIReport(r replayReport, flags *ciFlags, job *replayJob) *ciReport {
+	return &ciReport{
+		replayReport: r, flags: flags, job: job, run: ciformat.Run{Command: "replay", Name: job.prog.Name},
+		seen: map[judge.Signature]int{}, looked: make([]int, len(job.runners)),
+	}
+}
+
+func (r *ciReport) row(row *harness.Row) error {
+	for i, v := range row.Verdicts {
+		if v == harness.Diverge && r.looked[i] < ciSignatures {
+			r.looked[i]++
+			r.divergence(row, i)
+		}
+	}
+	return r.replayReport.row(row)
+}
+
+func (r *ciReport) divergence(row *harness.Row, i int) {
+	d, _ := divergenceOf(&r.locator, r.job.runners[i], r.job.prog, row, i)
+	if _, known := r.seen[d.Signature]; known {
+		return
+	}
+	r.seen[d.Signature] = len(r.run.Results)
+	found := reproOf(d, r.job.prog)
+	res := ciformat.Result{
+		Rule: d.Signature.String(), Name: d.Signature.String(), Class: d.Runner, Outcome: ciformat.Failed, Kind: string(d.Kind),
+		Message: fmt.Sprintf("%s gives %s, the interpreter %s, on input %d (%s)", d.Runner, d.Got.Long(), d.Want.Long(), row.Index+1, r.job.inputs.Files[row.Index]),
+	}
+	if found.How != "" {
+		res.Message += ": " + found.How
+	}
+	if text, err := found.Format(); err == nil {
+		res.Detail = string(text)
+	}
+	if res.File = realFile(r.job.prog.Name); res.File == "" {
+		res.File = realFile(r.job.inputs.Files[row.Index])
+	} else if d.Place != nil && d.Place.PC >= 0 && d.Place.PC < len(r.job.prog.Lines) {
+		res.Line = r.job.prog.Lines[d.Place.PC]
+	}
+	r.run.Add(res)
+}
+
+func (r *ciReport) summary(tallies []harness.Tally, done int) error {
+	r.locator.Close()
+	r.run.Properties = []ciformat.Property{{Name: "inputs", Value: fmt.Sprint(done)}}
+	for _, t := range tallies {
+		if t.Diverge > 0 {
+			continue // its divergences are there
+		}
+		res := ciformat.Result{Name: t.Runner, Message: fmt.Sprintf("%d agree, %d undefined, %d not run %s", t.Agree, t.Undefined, t.NotRun, t.Why)}
+		if t.Agree+t.Undefined == 0 {
+			res.Outcome, res.Message = ciformat.Skipped, "it ran nothing: "+t.Why
+		}
+		r.run.Add(res)
+	}
+	return cmp.Or(r.replayReport.summary(tallies, done), r.flags.write(&r.run))
+}

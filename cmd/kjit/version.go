@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/kjit-project/kjit/emulator"
+)
+
+type versionCmd struct{}
+
+// Help is the long help text.
+func (*versionCmd) Help() string {
+	return "Says of what this kjit was made: what a report of a defect should have in it. kjit --version prints the first line only."
+}
+
+// versionRecord is what kjit version prints, with --json as one object.
+type versionRecord struct {
+	Type     string            `json:"type"` // "version"
+	Version  string            `json:"version"`
+	Commit   string            `json:"commit,omitempty"`
+	Time     string            `json:"time,omitempty"` // of the commit, RFC 3339
+	Modified bool              `json:"modified"`       // built from more than the commit
+	Go       string            `json:"go"`
+	Platform string            `json:"platform"` // GOOS/GOARCH
+	Unicorn  string            `json:"unicorn"`  // the library that is linked in
+	Modules  map[string]string `json:"modules"`  // those that numbers or formats depend on
+	Settings map[string]string `json:"settings"` // of the Go build
+}
+
+// notedModules are those that decide about results or what is read and written;
+// the SBOM of a release has all.
+var notedModules = []string{
+	unicornModule,
+	"github.com/cilium/ebpf",
+	"github.com/elastic/go-seccomp-bpf",
+	"github.com/gopacket/gopacket",
+	"github.com/moby/profiles/seccomp",
+	"github.com/nats-io/nats-server/v2",
+	"golang.org/x/arch",
+}
+
+func (c *versionCmd) Run(std streams, global *cli) error {
+	r := versionRecord{
+		Type: "version", Version: strings.Fields(version())[1], Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Unicorn: emulator.LibraryVersion(), Modules: map[string]string{}, Settings: map[string]string{},
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				r.Commit = s.Value
+			case "vcs.time":
+				r.Time = s.Value
+			case "vcs.modified":
+				r.Modified = s.Value == "true"
+			default:
+				r.Settings[s.Key] = s.Value
+			}
+		}
+	}
+	for _, m := range notedModules {
+		r.Modules[m] = moduleVersion(m)
+	}
+	if global.JSON {
+		return json.NewEncoder(std.out).Encode(r)
+	}
+	commit := r.Commit
+	if commit == "" {
+		commit = "unknown"
+	} else if r.Time != "" {
+		commit += " of " + r.Time
+	}
+	if r.Modified {
+		commit += ", modified"
+	}
+	fmt.Fprintf(std.out, "kjit %s\ncommit   %s\ngo       %s %s\nunicorn  %s\n", r.Version, commit, r.Go, r.Platform, r.Unicorn)
+	for _, m := range notedModules {
+		fmt.Fprintf(std.out, "module   %s %s\n", m, r.Modules[m])
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
+		fmt.Fprintf(std.out, "build    %s=%s\n", key, r.Settings[key])
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+// Package ciformat writes what a command found in the formats that systems for
+// continuous integration read: JUnit XML and SARIF 2.1.0.
+package ciformat
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Run is what a command did.
+type Run struct {
+	Command    string // "fuzz"
+	Name       string // what it ran on: the folder of a campaign, a program
+	Version    string // of kjit
+	Seconds    float64
+	Properties []Property
+	Results    []Result
+}
+
+// Property is a number or a text about a run.
+type Property struct{ Name, Value string }
+
+// Result is one test.
+type Result struct {
+	Rule    string // of a failure, what all failures of its sort have in common: a signature
+	Name    string
+	Class   string // of tests, behind "kjit.COMMAND"; "" for none
+	Outcome Outcome
+	Kind    string // of a failure: "value", "fault"
+	Message string // in a line or a few
+	Detail  string // all there is to say
+	File    string // a failure is about, "" if about none
+	Line    int    // from 1; 0 if about none
+	Seconds float64
+}
+
+// Outcome says how a test ended.
+type Outcome uint8
+
+const (
+	Passed Outcome = iota
+	Failed
+	Skipped
+)
+
+// MaxFailures is how many failures a file has; what comes behind them is counted
+// in one that says so. GitHub shows as many of a SARIF file.
+const MaxFailures = 5000
+
+// maxText bounds a message and a detail in bytes.
+const (
+	maxMessage = 4 << 10
+	maxDetail  = 64 << 10
+)
+
+// Add adds a result. Of failures beyond MaxFailures the last result says how many
+// they are.
+func (r *Run) Add(res Result) {
+	if res.Outcome != Failed || r.failures() < MaxFailures {
+		r.Results = append(r.Results, res)
+		return
+	}
+	last := &r.Results[len(r.Results)-1]
+	if last.Rule != moreRule {
+		r.Results = append(r.Results, Result{Rule: moreRule, Name: "more failures", Outcome: Failed, Kind: "more"})
+		last = &r.Results[len(r.Results)-1]
+	}
+	var n int
+	fmt.Sscan(last.Message, &n)
+	last.Message = fmt.Sprint(n+1, " failures more than are shown")
+}
+
+const moreRule = "more"
+
+func (r *Run) failures() (n int) {
+	for i := range r.Results {
+		if r.Results[i].Outcome == Failed && r.Results[i].Rule != moreRule {
+			n++
+		}
+	}
+	return n
+}
+
+// clean bounds a text and leaves out what XML 1.0 has no way to write.
+func clean(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " ..."
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t', r == '\n', r == '\r', r >= 0x20 && r <= 0xd7ff, r >= 0xe000 && r <= 0xfffd, r >= 0x10000:
+			return r
+		}
+		return '\uFFFD'
+	}, text)
+}

@@ -1,0 +1,317 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Keys of the control bucket.
+const (
+	controlKey = "control"
+	summaryKey = "summary"
+	poisonKeys = "poison."
+)
+
+// staleRead is how long to wait for a bucket's replica that lost a race.
+const staleRead = 20 * time.Millisecond
+
+// pause waits for a time, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Control returns what the campaign is told to do.
+func (s *Store) Control(ctx context.Context) (Control, error) {
+	c, _, err := s.readControl(ctx)
+	return c, err
+}
+
+// readControl returns it with its revision; 0: there is none, or junk.
+func (s *Store) readControl(ctx context.Context) (c Control, rev uint64, err error) {
+	var e jetstream.KeyValueEntry
+	err = retry(ctx, func(ctx context.Context) (err error) {
+		s.messages.Add(1)
+		e, err = s.control.Get(ctx, controlKey)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return Control{Mode: Stopped}, 0, nil
+	case err != nil:
+		return Control{}, 0, err
+	}
+	c, err = parseControl(e.Value())
+	return c, e.Revision(), err
+}
+
+func parseControl(data []byte) (c Control, err error) {
+	if err := decode(data, maxSmall, &c); err != nil {
+		return Control{Mode: Stopped}, err
+	}
+	return c, c.Validate()
+}
+
+// SetControl changes what the campaign is told to do, from what it is told now.
+// change returns an error to leave it. Junk counts as stopped.
+func (s *Store) SetControl(ctx context.Context, change func(*Control) error) error {
+	for {
+		c, rev, err := s.readControl(ctx)
+		if err != nil && !isBad(err) {
+			return err
+		}
+		if isBad(err) {
+			c = Control{Mode: Stopped}
+		}
+		if err := change(&c); err != nil {
+			return err
+		}
+		data, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		if err := s.swap(ctx, s.control, controlKey, data, rev); !errors.Is(err, errExists) {
+			return err
+		}
+		pause(ctx, staleRead)
+	}
+}
+
+// swap writes the value of a key whose revision is rev, or returns errExists.
+func (s *Store) swap(ctx context.Context, in jetstream.KeyValue, key string, data []byte, rev uint64) error {
+	err := retry(ctx, func(ctx context.Context) (err error) {
+		s.messages.Add(1)
+		s.bytes.Add(uint64(len(data)))
+		if rev == 0 {
+			_, err = in.Create(ctx, key, data)
+		} else {
+			_, err = in.Update(ctx, key, data, rev)
+		}
+		return err
+	})
+	if isTaken(err) || errors.Is(err, jetstream.ErrKeyExists) {
+		return errExists
+	}
+	return err
+}
+
+// write writes the value of a key, whatever it was.
+func (s *Store) write(ctx context.Context, in jetstream.KeyValue, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	s.messages.Add(1)
+	s.bytes.Add(uint64(len(data)))
+	_, err = in.Put(ctx, key, data)
+	return err
+}
+
+// all returns the values of a bucket by key: of one key, or of all with a prefix
+// that ends with a dot, or of all.
+func (s *Store) all(ctx context.Context, in jetstream.KeyValue, prefix string) (map[string][]byte, error) {
+	var out map[string][]byte
+	err := retry(ctx, func(ctx context.Context) error {
+		out = map[string][]byte{}
+		filter := prefix
+		if prefix == "" || strings.HasSuffix(prefix, ".") {
+			filter += ">"
+		}
+		w, err := in.Watch(ctx, filter, jetstream.IgnoreDeletes())
+		if err != nil {
+			return err
+		}
+		defer w.Stop()
+		for {
+			select {
+			case e, ok := <-w.Updates():
+				if !ok {
+					return context.DeadlineExceeded
+				}
+				if e == nil {
+					return nil
+				}
+				out[e.Key()] = e.Value()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	return out, err
+}
+
+// Poisons returns what was set aside, in order.
+func (s *Store) Poisons(ctx context.Context) ([]Poison, error) {
+	values, err := s.all(ctx, s.control, poisonKeys)
+	if err != nil {
+		return nil, err
+	}
+	var out []Poison
+	for key, value := range values {
+		var p Poison
+		if decode(value, maxSmall, &p) == nil && p.Validate() == nil && key == poisonKeys+fmt.Sprint(p.Range) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Poison) int { return int(a.Range) - int(b.Range) })
+	return out, nil
+}
+
+// Workers returns the workers that are alive, in order, and those that are none
+// of this campaign with the reason.
+func (s *Store) Workers(ctx context.Context) (ours []Heartbeat, others map[string]error, err error) {
+	values, err := s.all(ctx, s.workers, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	others = map[string]error{}
+	for key, value := range values {
+		h, err := parseHeartbeat(value)
+		if err == nil && h.ID != key {
+			err = bad("it says that it is %s", quote(h.ID))
+		}
+		if err == nil {
+			err = h.Fits(&s.Spec)
+		}
+		if err != nil {
+			if len(others) < 100 {
+				others[cut(key, 80)] = err
+			}
+			continue
+		}
+		ours = append(ours, h)
+	}
+	slices.SortFunc(ours, func(a, b Heartbeat) int { return strings.Compare(a.ID, b.ID) })
+	return ours, others, nil
+}
+
+func parseHeartbeat(data []byte) (h Heartbeat, err error) {
+	if err := decode(data, maxSmall, &h); err != nil {
+		return h, err
+	}
+	return h, h.Validate()
+}
+
+// entry returns a finding and its revision; nil: there is none, or with a
+// revision junk.
+func (s *Store) entry(ctx context.Context, key string) (*Entry, uint64, error) {
+	var e jetstream.KeyValueEntry
+	err := retry(ctx, func(ctx context.Context) (err error) {
+		s.messages.Add(1)
+		e, err = s.findings.Get(ctx, key)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, err
+	}
+	entry, err := s.parseEntry(key, e.Value())
+	if err != nil {
+		return nil, e.Revision(), nil
+	}
+	return entry, e.Revision(), nil
+}
+
+func (s *Store) parseEntry(key string, value []byte) (*Entry, error) {
+	f, packed, err := parseFrame(value, contentFinding, s.id)
+	if err != nil {
+		return nil, err
+	}
+	body, err := f.body(packed)
+	if err != nil {
+		return nil, err
+	}
+	e := new(Entry)
+	if err := decode(body, int(maxBody[contentFinding]), e); err != nil {
+		return nil, err
+	}
+	if err := e.Validate(&s.Spec.Settings); err != nil {
+		return nil, err
+	}
+	if keyOf(e.Finding.Signature()) != key {
+		return nil, bad("%s under another key", e.Finding.Signature())
+	}
+	return e, nil
+}
+
+// offer puts an entry where its finding is, if it is better than what is there.
+// It returns whether anything changed.
+func (s *Store) offer(ctx context.Context, e *Entry) (bool, error) {
+	key := keyOf(e.Finding.Signature())
+	data, err := s.formatEntry(e)
+	if err != nil {
+		return false, err
+	}
+	for {
+		has, rev, err := s.entry(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		if has != nil && !e.better(has) {
+			return false, nil
+		}
+		err = s.swap(ctx, s.findings, key, data, rev)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, errExists) {
+			return false, err
+		}
+		pause(ctx, staleRead)
+	}
+}
+
+// formatEntry makes the message of an entry. It goes in one message: what is too
+// long for that leaves its file out.
+func (s *Store) formatEntry(e *Entry) ([]byte, error) {
+	for _, file := range []string{e.File, ""} {
+		short := *e
+		short.File, short.Finding.Count = file, 1
+		body, err := json.Marshal(&short)
+		if err != nil {
+			return nil, err
+		}
+		message, parts, f := makeFrame(contentFinding, s.id, body)
+		if f.Parts > 0 { // longer than a message usually is, yet one may hold it
+			f.Parts = 0
+			head, err := json.Marshal(f)
+			if err != nil {
+				return nil, err
+			}
+			message = append(head, '\n')
+			for _, p := range parts {
+				message = append(message, p...)
+			}
+		}
+		if len(message) <= maxMessage && f.Size <= maxBody[contentFinding] {
+			return message, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: its program and input are too long for a message", e.Finding.Signature())
+}
+
+// Entries returns the findings by signature, junk aside.
+func (s *Store) Entries(ctx context.Context) (map[string]*Entry, error) {
+	values, err := s.all(ctx, s.findings, "")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*Entry{}
+	for key, value := range values {
+		if e, err := s.parseEntry(key, value); err == nil {
+			out[e.Finding.Signature().String()] = e
+		}
+	}
+	return out, nil
+}

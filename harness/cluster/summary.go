@@ -1,0 +1,243 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/kjit-project/kjit/harness/campaign"
+)
+
+// Summary is how far a campaign is, as its coordinator last said.
+type Summary struct {
+	Time     time.Time       `json:"time"`
+	Mode     Mode            `json:"mode"`
+	Epoch    uint64          `json:"epoch"`
+	Ranges   uint64          `json:"ranges"`           // merged
+	Ahead    uint64          `json:"ahead"`            // done, and waiting for earlier ones
+	Bound    uint64          `json:"bound,omitempty"`  // of Ranges; 0: none
+	Programs uint64          `json:"programs"`         // these are of the merged ranges
+	Pairs    uint64          `json:"pairs"`            //
+	Insns    uint64          `json:"instructions"`     //
+	Same     float64         `json:"same_value"`       // part of the runs that ended with the commonest value
+	Rate     float64         `json:"per_second"`       // programs, lately
+	Opcodes  int             `json:"opcodes"`          // and ancillary loads that were run
+	All      int             `json:"all_opcodes"`      // that are made often
+	Targets  []TargetSummary `json:"targets"`          //
+	Corpus   int             `json:"corpus"`           // programs
+	Findings int             `json:"findings"`         //
+	Waiting  int             `json:"waiting"`          // findings that are not as small as can be
+	More     uint64          `json:"more_findings"`    // of signatures beyond those that are kept
+	Poisoned int             `json:"poisoned"`         // ranges that were set aside
+	Junk     uint64          `json:"junk"`             // messages that were none
+	Newest   time.Time       `json:"newest,omitzero"`  // when something new was last covered
+	History  []Point         `json:"history,omitzero"` //
+}
+
+// TargetSummary is that of one JIT.
+type TargetSummary struct {
+	JIT       string `json:"jit"`
+	Agree     uint64 `json:"agree"`
+	Diverge   uint64 `json:"diverge"`
+	Undefined uint64 `json:"undefined"`
+	NotRun    uint64 `json:"not_run"`
+	Rules     int    `json:"rules"`
+	Edges     int    `json:"edges"`
+}
+
+// Point is one of the history.
+type Point struct {
+	Time     time.Time `json:"time"`
+	Programs uint64    `json:"programs"`
+	Covered  int       `json:"covered"` // rules and edges of all JITs
+	Findings int       `json:"findings"`
+}
+
+// Validate returns what is wrong with a summary.
+func (s *Summary) Validate() error {
+	if len(s.Targets) > campaign.MaxTargets || len(s.History) > maxHistory {
+		return bad("no summary")
+	}
+	for i := range s.Targets {
+		if len(s.Targets[i].JIT) > maxName {
+			return bad("no summary")
+		}
+	}
+	return nil
+}
+
+func parseSummary(data []byte) (s Summary, err error) {
+	if err := decode(data, maxSmall, &s); err != nil {
+		return s, err
+	}
+	return s, s.Validate()
+}
+
+// meter tells a rate from numbers that grow in steps.
+type meter struct {
+	points []Point // of the last rateOver
+}
+
+const rateOver = 20 * time.Second
+
+func (m *meter) rate(now time.Time, n uint64) float64 {
+	m.points = append(m.points, Point{Time: now, Programs: n})
+	for len(m.points) > 2 && now.Sub(m.points[0].Time) > rateOver {
+		m.points = m.points[1:]
+	}
+	first := m.points[0]
+	if s := now.Sub(first.Time).Seconds(); s > 0 && n > first.Programs {
+		return float64(n-first.Programs) / s
+	}
+	return 0
+}
+
+// show writes the summary. That it cannot be written now does no harm.
+func (c *Coordinator) show(ctx context.Context) {
+	now := time.Now().UTC()
+	c.shown = now
+	s := Summary{
+		Time: now, Mode: c.told.Mode, Epoch: c.state.Frozen().Epoch, Ranges: c.state.Ranges, Ahead: uint64(len(c.done)), Bound: c.told.Ranges,
+		Programs: c.state.Programs, Pairs: c.state.Pairs, Insns: c.state.Insns, Same: c.state.Same(), Rate: c.rate.rate(now, c.state.Programs),
+		Corpus: len(c.state.Corpus()), Findings: len(c.state.Findings()), Waiting: c.waiting(), More: c.state.More,
+		Poisoned: len(c.poisons), Junk: c.junk, Newest: c.newest,
+	}
+	s.Opcodes, s.All = c.cfg.Opcodes(&c.state.Totals)
+	p := Point{Time: now, Programs: s.Programs, Findings: s.Findings}
+	for i, t := range c.cfg.Targets {
+		_, rules, edges := c.state.Coverage(i)
+		p.Covered += rules + edges
+		n := c.state.Targets[i]
+		s.Targets = append(s.Targets, TargetSummary{t.Name, n.Agree, n.Diverge, n.Undefined, n.NotRun, rules, edges})
+	}
+	c.history = addPoint(c.history, p)
+	s.History = c.history
+	err := c.write(ctx, c.Store.control, summaryKey, s)
+	if err != nil && ctx.Err() == nil && !isTransient(err) {
+		c.Log("the summary cannot be written: %v", err)
+	}
+}
+
+// addPoint adds a point where something changed. When there are too many every
+// second one goes.
+func addPoint(history []Point, p Point) []Point {
+	if n := len(history); n > 0 && history[n-1].Programs == p.Programs && history[n-1].Findings == p.Findings {
+		return history
+	}
+	history = append(history, p)
+	if len(history) <= maxHistory {
+		return history
+	}
+	thin := history[:0]
+	for i := range history {
+		if i%2 == 0 || i == len(history)-1 {
+			thin = append(thin, history[i])
+		}
+	}
+	return thin
+}
+
+// Status is all there is to know of a campaign without its findings.
+type Status struct {
+	Control Control
+	Summary Summary // the zero value: no coordinator has been there
+	Queue   uint64  // ranges, and findings to be made smaller, that are not done
+	Given   int     // of those, what workers are busy with
+	Workers []Heartbeat
+	Refused map[string]error // workers that are of another campaign, or junk
+}
+
+// Status asks the server.
+func (s *Store) Status(ctx context.Context) (*Status, error) {
+	st := new(Status)
+	var err error
+	if st.Control, err = s.Control(ctx); err != nil && !isBad(err) {
+		return nil, err
+	}
+	values, err := s.all(ctx, s.control, summaryKey)
+	if err != nil {
+		return nil, err
+	}
+	if sum, err := parseSummary(values[summaryKey]); err == nil {
+		st.Summary = sum
+	}
+	if st.Workers, st.Refused, err = s.Workers(ctx); err != nil {
+		return nil, err
+	}
+	err = retry(ctx, func(ctx context.Context) error {
+		info, err := s.work.Info(ctx)
+		if err != nil {
+			return err
+		}
+		st.Queue = info.State.Msgs
+		consumer, err := s.work.Consumer(ctx, workConsumer)
+		if err != nil {
+			return err
+		}
+		st.Given = consumer.CachedInfo().NumAckPending
+		return nil
+	})
+	return st, err
+}
+
+// Load returns the state of a campaign with all ranges that can be merged.
+func (s *Store) Load(ctx context.Context) (*campaign.State, error) {
+	for tries := 0; ; tries++ {
+		state, err := s.newestState(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		epoch := state.Frozen().Epoch
+		for state.Frozen().Epoch == epoch {
+			subject := s.result(epoch, state.Next)
+			m, err := s.last(ctx, s.results, subject)
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			o, err := s.parseOutcome(ctx, subject, m.Data)
+			if isBad(err) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			if _, err := state.Merge(o.Result); err != nil {
+				return nil, err
+			}
+		}
+		// Results go when their epoch is over: it may have been over meanwhile.
+		subjects, err := s.subjects(ctx, s.state, s.subject("epoch", "*"))
+		if err != nil {
+			return nil, err
+		}
+		if tries > 3 || !slices.ContainsFunc(subjects, func(subject string) bool {
+			e, ok := s.parseEpoch(subject)
+			return ok && e > epoch && e > state.Frozen().Epoch
+		}) {
+			return state, nil
+		}
+	}
+}
+
+// frozen returns what an epoch starts from; nil: that is not known, as it is not
+// open.
+func (s *Store) frozen(ctx context.Context, epoch uint64) (*campaign.Frozen, error) {
+	body, _, err := s.get(ctx, s.state, s.epoch(epoch), contentState)
+	if errors.Is(err, jetstream.ErrMsgNotFound) || isBad(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := parseState(body, &s.Spec.Settings)
+	if err != nil || state.Frozen().Epoch != epoch {
+		return nil, nil
+	}
+	return state.Frozen(), nil
+}

@@ -1,0 +1,129 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Checks are what kjit --json verify printed.
+type Checks struct {
+	Name                    string
+	Passed, Failed, Skipped string
+	Kinds                   []CheckKind
+	Failures                []Failure
+	More                    int // failures that are left out
+	Skips                   []Skip
+
+	failed int
+	all    int
+	ended  bool
+}
+
+// CheckKind counts the checks of a kind in a file.
+type CheckKind struct {
+	File, Kind              string
+	Passed, Failed, Skipped int
+}
+
+// Failure is a fact that does not hold.
+type Failure struct{ Place, Kind, Name, Reason string }
+
+// Skip is why so many checks were not made.
+type Skip struct {
+	Reason string
+	Count  int
+}
+
+func (r *reader) check(data []byte) error {
+	var c struct {
+		File                        string
+		Line                        int
+		Kind, Name, Outcome, Reason string
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return err
+	}
+	if r.checks == nil {
+		r.checks = &Checks{Name: r.name}
+	}
+	all := r.checks
+	all.all++
+	at := -1
+	for i := range all.Kinds {
+		if all.Kinds[i].File == line(c.File) && all.Kinds[i].Kind == line(c.Kind) {
+			at = i
+		}
+	}
+	if at < 0 && len(all.Kinds) < maxRows {
+		at = len(all.Kinds)
+		all.Kinds = append(all.Kinds, CheckKind{File: line(c.File), Kind: line(c.Kind)})
+	}
+	kind := new(CheckKind)
+	if at >= 0 {
+		kind = &all.Kinds[at]
+	}
+	switch c.Outcome {
+	case "passed":
+		kind.Passed++
+	case "skipped":
+		kind.Skipped++
+		all.skip(line(c.Reason))
+	case "failed":
+		kind.Failed++
+		all.failed++
+		if len(all.Failures) >= maxRows {
+			all.More++
+			break
+		}
+		all.Failures = append(all.Failures, Failure{line(fmt.Sprintf("%s:%d", c.File, c.Line)), line(c.Kind), line(c.Name), cut(c.Reason, 4*maxLine)})
+	default:
+		return fmt.Errorf("a check that %.40q", c.Outcome)
+	}
+	return nil
+}
+
+func (c *Checks) skip(reason string) {
+	for i := range c.Skips {
+		if c.Skips[i].Reason == reason {
+			c.Skips[i].Count++
+			return
+		}
+	}
+	if len(c.Skips) < maxRows {
+		c.Skips = append(c.Skips, Skip{reason, 1})
+	}
+}
+
+// checked is the summary of kjit verify.
+func (r *reader) checked(data []byte) error {
+	var s struct{ Passed, Failed, Skipped int }
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	if r.checks == nil {
+		r.checks = &Checks{Name: r.name}
+	}
+	n := func(i int) string { return thousands(uint64(max(i, 0))) }
+	c := r.checks
+	c.Passed, c.Failed, c.Skipped, c.failed, c.ended = n(s.Passed), n(s.Failed), n(s.Skipped), s.Failed, true
+	c.all = s.Passed + s.Failed + s.Skipped
+	r.endChecks()
+	return nil
+}
+
+func (r *reader) endChecks() {
+	c := r.checks
+	if c == nil {
+		return
+	}
+	r.checks = nil
+	r.Report.checks = append(r.Report.checks, c)
+	s := Source{Name: c.Name, What: "recorded facts", Counts: count(c.all, "check"), Verdict: "all hold", Bad: c.failed > 0 || !c.ended}
+	switch {
+	case c.failed > 0:
+		s.Verdict = count(c.failed, "fact") + " wrong"
+	case !c.ended:
+		s.Verdict = "not ended"
+	}
+	r.sources = append(r.sources, s)
+}
