@@ -11,6 +11,5 @@ step make test
 step make peers
 # The packages where data races could be: goroutines, cgo, shared caches. The
 # rest is sequential code that the plain run has covered.
-step go test -race -short ./bpf ./emulator/... ./harness \
-	./harness/campaign ./harness/cluster ./harness/engine ./harness/livekernel/... ./harness/mutants ./harness/plugin ./harness/qemu/...
+step go test -race -short ./bpf ./emulator/... ./harness ./harness/campaign ./harness/cluster ./harness/engine ./harness/plugin
 step make demo
