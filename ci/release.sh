@@ -73,7 +73,7 @@ archive() {
 		"$dir/kjit" doctor >/dev/null || die "$dir/kjit does not work: run $dir/kjit doctor"
 		cp "$dir/kjit" "$tools/kjit"
 	elif command -v qemu-aarch64 >/dev/null; then
-		qemu-aarch64 "$dir/kjit" version >/dev/null || die "$dir/kjit does not start in qemu-aarch64"
+		qemu-aarch64 "$dir/kjit" doctor >/dev/null || die "$dir/kjit does not work in qemu-aarch64"
 	else
 		say "$name was not tried: there is no qemu-aarch64"
 	fi

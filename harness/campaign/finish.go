@@ -50,6 +50,7 @@ type finisher struct {
 	reports map[judge.Signature]*Report
 	judges  map[string]*judge.Judge
 	done    chan struct{}
+	last    *repro.Repro // what was written last, with a folder or without
 }
 
 func newFinisher(cfg *Config, dir string) *finisher {
@@ -242,6 +243,7 @@ func (f *finisher) write(report *Report, r *repro.Repro, comment string) error {
 		r.Comments = append(r.Comments, comment)
 	}
 	report.fill(r)
+	f.last = r
 	if f.dir == "" {
 		return nil
 	}

@@ -4,12 +4,19 @@ package campaign
 // otherwise than with [Run]. It serves one goroutine; Close frees its machines.
 type Finisher struct{ f *finisher }
 
-// NewFinisher returns one that writes into a folder.
-func (c *Config) NewFinisher(dir string) *Finisher { return &Finisher{newFinisher(c, dir)} }
+// NewFinisher returns one.
+func (c *Config) NewFinisher() *Finisher { return &Finisher{newFinisher(c, "")} }
 
-// Finish writes the file of a finding, as small as it gets. What is reported
-// depends on the finding alone.
-func (f *Finisher) Finish(finding *Finding) (*Report, error) { return f.f.finish(finding) }
+// Finish returns the file of a finding, as small as it gets. It depends on the
+// finding alone.
+func (f *Finisher) Finish(finding *Finding) (*Report, []byte, error) {
+	report, err := f.f.finish(finding)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := f.f.last.Format()
+	return report, file, err
+}
 
 // Close frees what the finisher holds.
 func (f *Finisher) Close() error { return f.f.close() }

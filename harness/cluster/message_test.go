@@ -16,7 +16,12 @@ import (
 // goodMessages are one of each kind.
 func goodMessages(t testing.TB) (*Store, [][]byte) {
 	t.Helper()
-	cfg := small(t, 1)
+	settings := small(t, 1).Settings
+	settings.Size = 2 // short messages, of which a fuzzer can do many
+	cfg, err := campaign.NewConfig(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &Store{Names: Names{DefaultName}, Spec: Spec{cfg.Settings, strings.Repeat("0", 64)}}
 	s.id = s.Spec.ID()
 	w, err := cfg.NewWorker()

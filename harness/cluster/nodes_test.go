@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -116,7 +117,7 @@ func beNode(text string) error {
 		return err
 	}
 	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		return fmt.Errorf("node %s does not start", n.Name)
 	}
 	ready()
@@ -217,14 +218,19 @@ type nodes struct {
 	links map[[2]int]*link // from, to
 }
 
+// freePort returns a port that nobody has. A node has it again after it was
+// killed: so it is none that a system gives to whoever connects to something.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().(*net.TCPAddr).Port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 func startNodes(t testing.TB) *nodes {

@@ -115,6 +115,9 @@ func TestMessagingOverhead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures, which takes some seconds")
 	}
+	if underRace {
+		t.Skip("the race detector makes Go slower, and the engine's C code not")
+	}
 	o := measure(t, 6, 60)
 	t.Logf("a range: %v of work, %v for its messages (%.2f %%)", o.work, o.messaging, o.percent())
 	if o.percent() >= 2 {

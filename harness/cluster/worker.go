@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -380,7 +379,6 @@ type job struct {
 	results  chan<- sending
 	worker   *campaign.Worker
 	finisher *campaign.Finisher
-	dir      string // of the finisher
 }
 
 func (j *job) close() {
@@ -389,7 +387,6 @@ func (j *job) close() {
 	}
 	if j.finisher != nil {
 		j.finisher.Close()
-		os.RemoveAll(j.dir)
 	}
 }
 
@@ -555,26 +552,16 @@ func (j *job) doShrink(ctx context.Context, m jetstream.Msg, key string, deliver
 }
 
 // shrink fills in what is known of a finding when it is as small as it gets.
-func (j *job) shrink(e *Entry) (err error) {
+func (j *job) shrink(e *Entry) error {
 	if !slices.Contains(j.cfg.JITs, e.Finding.Target) {
 		return bad("%s is no target", quote(e.Finding.Target))
 	}
 	if j.finisher == nil {
-		if j.dir, err = os.MkdirTemp("", "kjit-findings-"); err != nil {
-			return err
-		}
-		j.finisher = j.cfg.NewFinisher(j.dir)
+		j.finisher = j.cfg.NewFinisher()
 	}
-	r, err := j.finisher.Finish(&e.Finding)
+	r, file, err := j.finisher.Finish(&e.Finding)
 	if err != nil {
 		return err
-	}
-	file, err := os.ReadFile(r.File)
-	if err != nil {
-		return err
-	}
-	if filepath.Dir(r.File) == j.dir {
-		os.Remove(r.File)
 	}
 	e.File, e.Story, e.Insns, e.Bytes, e.Shows, e.Shrunk = string(file), cut(r.Story, 4*maxText), r.Insns, r.Bytes, r.Shows, r.Shrunk
 	return nil
