@@ -43,7 +43,7 @@ func (c *Compiler) Compile(prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile
 	if err := c.Start(prog, kind, p); err != nil {
 		return nil, err
 	}
-	if kind == bpf.Seccomp && c.rules.seccomp == nil {
+	if kind == bpf.Seccomp && c.rules.Seccomp == nil {
 		return nil, &kernelabi.Refusal{PC: -1, Reason: jit.ReasonNoSeccomp}
 	}
 	c.cpu = &c.rules.cpus[m]

@@ -137,7 +137,7 @@ func TestV5Instructions(t *testing.T) {
 		}
 	}
 	found := map[string]int{}
-	for _, e := range emitters {
+	for _, e := range Emitters() {
 		if e.Fault != nil && e.Fault.Trap() {
 			continue
 		}

@@ -21,6 +21,7 @@ package jitarm
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/jit"
@@ -43,35 +44,38 @@ func (e *Emitter) String() string { return e.Name }
 // Fault is a fault put into an emitter that does not have it otherwise.
 type Fault = jit.Fault
 
-// emitters lists all in the order of [Emitters].
-var emitters = append([]*Emitter{
-	linux312Emitter(),
-	linux45Emitter(),
-	kjitEmitter(),
-	seccomp2013Emitter(),
-	scratchByteOffset(),
-	v5Swap16Left(),
-	mshNegative(),
-	divKReciprocal(),
-	divArgOrder(),
-	poolOverflow(),
-	hsWrap(),
-	negativeOffset(),
-	vlanMask(),
-	indXUnmarked(),
-	xorXFirst(),
-	rsh0(),
-	noXorVlan(),
-	xOnePath(),
-	shiftX32(),
-}, traps()...)
+// emitters lists all in the order of [Emitters]. They are made when somebody asks
+// for one: most commands do not.
+var emitters = sync.OnceValue(func() []*Emitter {
+	return append([]*Emitter{
+		linux312Emitter(),
+		linux45Emitter(),
+		kjitEmitter(),
+		seccomp2013Emitter(),
+		scratchByteOffset(),
+		v5Swap16Left(),
+		mshNegative(),
+		divKReciprocal(),
+		divArgOrder(),
+		poolOverflow(),
+		hsWrap(),
+		negativeOffset(),
+		vlanMask(),
+		indXUnmarked(),
+		xorXFirst(),
+		rsh0(),
+		noXorVlan(),
+		xOnePath(),
+		shiftX32(),
+	}, traps()...)
+})
 
 // Emitters lists the emitters: the kernels', the corrected one, the reconstructed
 // one, and the mutants (those with a Fault).
-func Emitters() []*Emitter { return slices.Clone(emitters) }
+func Emitters() []*Emitter { return slices.Clone(emitters()) }
 
 // ByName returns an emitter, or an error that lists them.
-func ByName(name string) (*Emitter, error) { return jit.ByName("ARM", emitters, name) }
+func ByName(name string) (*Emitter, error) { return jit.ByName("ARM", emitters(), name) }
 
 // Compile compiles a program for the kernel of a profile: its architecture and
 // features, layout and symbols. The program is as its user wrote it and taken

@@ -27,14 +27,28 @@ func ja(c *Compiler, in bpf.Instruction) { c.branch(arm.AL, c.PC+1+int(in.K)) }
 // A compareRule emits the comparison of a conditional jump.
 type compareRule func(c *Compiler, k uint32)
 
+// condJumps are the conditional jumps.
+var condJumps = map[uint16]struct {
+	compare compareRule
+	cond    arm.Cond
+}{
+	bpf.JeqK: {cmpK, arm.EQ}, bpf.JeqX: {cmpX, arm.EQ}, bpf.JgtK: {cmpK, arm.HI}, bpf.JgtX: {cmpX, arm.HI},
+	bpf.JgeK: {cmpK, arm.HS}, bpf.JgeX: {cmpX, arm.HS}, bpf.JsetK: {tstK, arm.NE}, bpf.JsetX: {tstX, arm.NE},
+}
+
 func condJump(compare compareRule, cond arm.Cond) rule {
+	return condJumpElse(compare, cond, cond.Not())
+}
+
+// condJumpElse has a condition for either branch.
+func condJumpElse(compare compareRule, cond, not arm.Cond) rule {
 	return func(c *Compiler, in bpf.Instruction) {
 		compare(c, in.K)
 		if in.JT != 0 {
 			c.branch(cond, c.PC+1+int(in.JT))
 		}
 		if in.JF != 0 {
-			c.branch(cond.Not(), c.PC+1+int(in.JF))
+			c.branch(not, c.PC+1+int(in.JF))
 		}
 	}
 }

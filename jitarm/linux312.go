@@ -30,7 +30,7 @@ func linux312() table {
 		bpf.ExtVlanTCI: extVlanMasked(0xfff),
 		bpf.ExtVlanPr:  extVlanMasked(vlanTagPresent),
 	})
-	t.seccomp = nil
+	t.Seccomp = nil
 	t.cpus[v5].constant = fromPoolUnchecked
 	for _, m := range []model{v5, v7} {
 		t.cpus[m].div = callDivide(symUdiv, dividendFirst)

@@ -20,7 +20,6 @@ func linux45Emitter() *Emitter {
 // take the count mod 32.
 func linux45() table {
 	t := table{
-		seccomp:  seccompRules(loadData),
 		cpus:     cpus(),
 		loadHalf: halfCut,
 		frame:    frame{clearX: seenReadX, words: upToHighest},
@@ -50,11 +49,11 @@ func linux45() table {
 		bpf.LdxMsh: {Emit: unlessNegative(loadMsh)},
 
 		bpf.Ja:   {Emit: ja},
-		bpf.JeqK: {Emit: condJump(cmpK, arm.EQ)}, bpf.JeqX: {Emit: condJump(cmpX, arm.EQ)},
-		bpf.JgtK: {Emit: condJump(cmpK, arm.HI)}, bpf.JgtX: {Emit: condJump(cmpX, arm.HI)},
-		bpf.JgeK: {Emit: condJump(cmpK, arm.HS)}, bpf.JgeX: {Emit: condJump(cmpX, arm.HS)},
-		bpf.JsetK: {Emit: condJump(tstK, arm.NE)}, bpf.JsetX: {Emit: condJump(tstX, arm.NE)},
 		bpf.RetK: {Emit: retK, SetsA: true}, bpf.RetA: {Emit: retA},
+	}
+	t.Seccomp = seccompRules(loadData)
+	for code, j := range condJumps {
+		t.Codes[code].Emit = condJump(j.compare, j.cond)
 	}
 	t.Exts = [bpf.NumExtensions]entry{
 		bpf.ExtProtocol / 4:  {Emit: extProtocol, SetsA: true},

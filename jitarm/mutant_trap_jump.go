@@ -15,7 +15,7 @@ var jumpTraps = []trap{
 	{"jge-above", "JGE does not jump where A is equal", []string{"jge-k", "jge-x"},
 		replaced(map[uint16]rule{bpf.JgeK: condJump(cmpK, arm.HI), bpf.JgeX: condJump(cmpX, arm.HI)})},
 	{"jgt-else-below", "JGT jumps to jf only where A is below, and goes on where it is equal", []string{"jgt-k", "jgt-x"},
-		replaced(map[uint16]rule{bpf.JgtK: condJumps(cmpK, arm.HI, arm.LO), bpf.JgtX: condJumps(cmpX, arm.HI, arm.LO)})},
+		replaced(map[uint16]rule{bpf.JgtK: condJumpElse(cmpK, arm.HI, arm.LO), bpf.JgtX: condJumpElse(cmpX, arm.HI, arm.LO)})},
 	{"jset-signed", "JSET does not see bit 31", []string{"jset-k", "jset-x"},
 		replaced(map[uint16]rule{bpf.JsetK: condJump(tstK, arm.GT), bpf.JsetX: condJump(tstX, arm.GT)})},
 	{"jset-carry", "JSET goes by the carry, which comes from how the constant is encoded", []string{"jset-k"},
@@ -37,32 +37,10 @@ var jumpTraps = []trap{
 		replaced(map[uint16]rule{bpf.Ja: func(c *Compiler, in bpf.Instruction) { c.branchBefore(arm.AL, c.PC+1+int(in.K), c.body) }})},
 	{"branch-jf", "a conditional jump over one instruction has no branch to jf", allJumps,
 		func(t *table) {
-			for code, j := range compares {
+			for code, j := range condJumps {
 				t.Codes[code].Emit = condJumpOverOne(j.compare, j.cond)
 			}
 		}},
-}
-
-// compares are the conditional jumps.
-var compares = map[uint16]struct {
-	compare compareRule
-	cond    arm.Cond
-}{
-	bpf.JeqK: {cmpK, arm.EQ}, bpf.JeqX: {cmpX, arm.EQ}, bpf.JgtK: {cmpK, arm.HI}, bpf.JgtX: {cmpX, arm.HI},
-	bpf.JgeK: {cmpK, arm.HS}, bpf.JgeX: {cmpX, arm.HS}, bpf.JsetK: {tstK, arm.NE}, bpf.JsetX: {tstX, arm.NE},
-}
-
-// condJumps is condJump with a condition for either branch.
-func condJumps(compare compareRule, cond, not arm.Cond) rule {
-	return func(c *Compiler, in bpf.Instruction) {
-		compare(c, in.K)
-		if in.JT != 0 {
-			c.branch(cond, c.PC+1+int(in.JT))
-		}
-		if in.JF != 0 {
-			c.branch(not, c.PC+1+int(in.JF))
-		}
-	}
 }
 
 // condJumpOverOne forgets the branch to jf where jt skips one instruction.

@@ -1,8 +1,6 @@
 package jitarm
 
 import (
-	"maps"
-
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/arm"
 	"github.com/kjit-project/kjit/internal/jit"
@@ -71,8 +69,7 @@ var loadTraps = []trap{
 		c.Ldr(arm.AL, a, arm.At(skb, int32(in.K)))
 	})},
 	{"seccomp-len", "LD LEN of a filter reads the length of a packet that is not there", []string{"ld-len"}, func(t *table) {
-		t.seccomp = maps.Clone(t.seccomp)
-		delete(t.seccomp, bpf.LdLen)
+		delete(t.Seccomp, bpf.LdLen)
 	}},
 }
 
@@ -135,7 +132,6 @@ func cellsAt(cell cellRule) func(*table) {
 
 func seccompLoad(load rule) func(*table) {
 	return func(t *table) {
-		t.seccomp = maps.Clone(t.seccomp)
-		t.seccomp[bpf.LdWAbs] = entry{Emit: load}
+		t.Seccomp[bpf.LdWAbs] = entry{Emit: load}
 	}
 }

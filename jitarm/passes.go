@@ -51,7 +51,7 @@ func (c *Compiler) instructions() error {
 	for i, in := range c.Prog {
 		c.PC = i
 		c.offsets[i] = len(c.Buf) - c.body
-		if emit := c.rules.lookup(in, c.Kind).Emit; emit != nil {
+		if emit := c.rules.Lookup(in, c.Kind).Emit; emit != nil {
 			emit(c, in)
 		} else {
 			c.DeclineUnknown(in)

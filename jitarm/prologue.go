@@ -75,7 +75,7 @@ func (c *Compiler) prologue() {
 		c.mov(x, 0)
 	}
 	// Nothing may leak what A held before.
-	if !c.rules.lookup(c.Prog[0], c.Kind).SetsA {
+	if !c.rules.Lookup(c.Prog[0], c.Kind).SetsA {
 		c.mov(a, 0)
 	}
 	if n := c.cells(); n > 0 {

@@ -16,24 +16,9 @@ type entry = jit.Entry[*Compiler]
 type table struct {
 	jit.Table[*Compiler]
 
-	// seccomp has the codes that mean something else in seccomp filters; nil:
-	// all filters are left to the interpreter.
-	seccomp map[uint16]entry
-
 	cpus     [numModels]cpu
 	loadHalf func(c *Compiler, rd arm.Reg, f jit.Field) // a 16-bit field of the skb
 	frame    frame
-}
-
-// lookup returns the entry for an instruction of a program of the given kind.
-func (t *table) lookup(in bpf.Instruction, kind bpf.Kind) entry {
-	if kind != bpf.Seccomp {
-		return t.Lookup(in)
-	}
-	if e, ok := t.seccomp[in.Code]; ok {
-		return e
-	}
-	return t.Code(in.Code)
 }
 
 // seen says what a program needs of the frame. It only grows: the first pass

@@ -73,7 +73,7 @@ func TestMutantRecords(t *testing.T) {
 	measuredAs := map[string]string{"linux-3.12-arm": "linux-3.12.9", "linux-4.5-arm": "linux-4.5"}
 	runs := map[string]int{}
 	for _, r := range jittest.Records[kernelabi.MutantRecord](t, "testdata/mutants.jsonl") {
-		for _, e := range emitters {
+		for _, e := range Emitters() {
 			for _, p := range profilesFor(e) {
 				measured, ok := r.Measured[measuredAs[e.Name]][string(p.Arch)]
 				switch {
@@ -97,7 +97,7 @@ func TestMutantRecords(t *testing.T) {
 		}
 	}
 	t.Logf("runs: %v", runs)
-	for _, e := range emitters {
+	for _, e := range Emitters() {
 		switch e.Name {
 		case "seccomp-2013-arm", "arm-ind-x-unmarked", "arm-rsh0": // see TestFaults
 		case "arm-no-xor-vlan": // the checker of the kernel that was measured refuses its program
@@ -194,7 +194,7 @@ func FuzzCompile(f *testing.F) { jittest.Fuzz(f, goldens, checkProgram) }
 // did take it.
 func checkProgram(t testing.TB, prog bpf.Program, skb *kernelabi.Skb) bool {
 	valid := bpf.Check(prog, bpf.Socket, kernels["linux-4.5"].Rules) == nil
-	for _, e := range emitters {
+	for _, e := range Emitters() {
 		for _, p := range profilesFor(e) {
 			image, err := e.Compile(prog, bpf.Socket, p)
 			var refusal *kernelabi.Refusal

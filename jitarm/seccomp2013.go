@@ -18,7 +18,7 @@ func seccomp2013Emitter() *Emitter {
 // byte of it is historic.
 func seccomp2013() table {
 	t := linux312()
-	t.seccomp = seccompRules(loadDataByCall)
+	t.Seccomp = seccompRules(loadDataByCall)
 	return t
 }
 

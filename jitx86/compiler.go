@@ -40,7 +40,7 @@ func (c *Compiler) Compile(prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile
 	if err := c.Start(prog, kind, p); err != nil {
 		return nil, err
 	}
-	if kind == bpf.Seccomp && c.rules.seccomp == nil {
+	if kind == bpf.Seccomp && c.rules.Seccomp == nil {
 		return nil, &kernelabi.Refusal{PC: -1, Reason: jit.ReasonNoSeccomp}
 	}
 	if cap(c.addrs) < len(prog) {

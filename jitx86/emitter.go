@@ -20,6 +20,7 @@ package jitx86
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/jit"
@@ -42,27 +43,30 @@ func (e *Emitter) String() string { return e.Name }
 // Fault is a fault put into an emitter that does not have it otherwise.
 type Fault = jit.Fault
 
-// emitters lists all in the order of [Emitters].
-var emitters = append([]*Emitter{
-	linux30Emitter(),
-	linux310Emitter(),
-	inlineEmitter(),
-	jccSkip6(),
-	div0Ret0End(),
-	mshNegRet0End(),
-	pass0Seen(),
-	andImm16(),
-	divKReciprocal(),
-	indNegative(),
-	convergeLast(),
-}, traps()...)
+// emitters lists all in the order of [Emitters]. They are made when somebody asks
+// for one: most commands do not.
+var emitters = sync.OnceValue(func() []*Emitter {
+	return append([]*Emitter{
+		linux30Emitter(),
+		linux310Emitter(),
+		inlineEmitter(),
+		jccSkip6(),
+		div0Ret0End(),
+		mshNegRet0End(),
+		pass0Seen(),
+		andImm16(),
+		divKReciprocal(),
+		indNegative(),
+		convergeLast(),
+	}, traps()...)
+})
 
 // Emitters lists the emitters: the kernels', the optimised one, and the
 // mutants (those with a Fault).
-func Emitters() []*Emitter { return slices.Clone(emitters) }
+func Emitters() []*Emitter { return slices.Clone(emitters()) }
 
 // ByName returns an emitter, or an error that lists them.
-func ByName(name string) (*Emitter, error) { return jit.ByName("x86_64", emitters, name) }
+func ByName(name string) (*Emitter, error) { return jit.ByName("x86_64", emitters(), name) }
 
 // Compile compiles a program for the kernel of a profile: its layout, symbols
 // and base address. The program is taken to have passed that kernel's checker

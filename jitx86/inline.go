@@ -30,7 +30,7 @@ func inline() table {
 		bpf.LdxMsh: inlineMsh,
 	})
 	t.passes.frameless = seenData
-	t.seccomp = seccompRules()
+	t.Seccomp = seccompRules()
 	return t
 }
 

@@ -56,18 +56,18 @@ func exactSkip(f int) int {
 // A compareRule emits the comparison of a conditional jump.
 type compareRule func(c *Compiler, k uint32)
 
-// condJumps are the conditional jumps, still to be told how they skip.
-var condJumps = map[uint16]func(skipRule) rule{
-	bpf.JeqK:  condJump(cmpKOrTest, x86.CondE),
-	bpf.JeqX:  condJump(cmpX, x86.CondE),
-	bpf.JgtK:  condJump(cmpK, x86.CondA),
-	bpf.JgtX:  condJump(cmpX, x86.CondA),
-	bpf.JgeK:  condJump(cmpK, x86.CondAE),
-	bpf.JgeX:  condJump(cmpX, x86.CondAE),
-	bpf.JsetK: condJump(testK, x86.CondNE),
-	bpf.JsetX: condJump(testX, x86.CondNE),
+// condJumps are the conditional jumps.
+var condJumps = map[uint16]struct {
+	compare compareRule
+	cc      x86.Cond
+}{
+	bpf.JeqK: {cmpKOrTest, x86.CondE}, bpf.JeqX: {cmpX, x86.CondE},
+	bpf.JgtK: {cmpK, x86.CondA}, bpf.JgtX: {cmpX, x86.CondA},
+	bpf.JgeK: {cmpK, x86.CondAE}, bpf.JgeX: {cmpX, x86.CondAE},
+	bpf.JsetK: {testK, x86.CondNE}, bpf.JsetX: {testX, x86.CondNE},
 }
 
+// condJump is a conditional jump that is still to be told how it skips.
 func condJump(compare compareRule, cc x86.Cond) func(skipRule) rule {
 	return func(skip skipRule) rule {
 		return func(c *Compiler, in bpf.Instruction) {

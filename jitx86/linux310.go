@@ -32,8 +32,6 @@ func linux310() table {
 		bpf.Tax: {Emit: tax}, bpf.Txa: {Emit: txa},
 
 		bpf.LdImm: {Emit: ldImm}, bpf.LdxImm: {Emit: ldxImm},
-		bpf.LdMem: {Emit: ldMem}, bpf.LdxMem: {Emit: ldxMem},
-		bpf.St: {Emit: st}, bpf.Stx: {Emit: stx},
 		bpf.LdLen: {Emit: ldLen, SetsA: true}, bpf.LdxLen: {Emit: ldxLen},
 
 		bpf.LdWAbs: {Emit: loadAbs(word), SetsA: true}, bpf.LdWInd: {Emit: loadInd(word)},
@@ -56,6 +54,7 @@ func linux310() table {
 		bpf.ExtVlanTCI / 4:  {Emit: extVlanTCI, SetsA: true},
 		bpf.ExtVlanPr / 4:   {Emit: extVlanPresent, SetsA: true},
 	}
+	t.Replace(memRules(cell, seenMem))
 	t.replaceJumps(exactSkip)
 	return t
 }

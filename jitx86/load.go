@@ -34,24 +34,17 @@ var cells = kernelabi.Cells{Register: "rbp", Offset: -16, Stride: -4}
 // cell is M[k] in the frame.
 func cell(k uint32) x86.RM { return x86.At8(x86.BP, int8(-16-4*int(k))) }
 
-func ldMem(c *Compiler, in bpf.Instruction) {
-	c.need(seenMem)
-	c.Load(x86.W32, x86.AX, cell(in.K))
-}
+// A cellRule says where M[k] is.
+type cellRule func(k uint32) x86.RM
 
-func ldxMem(c *Compiler, in bpf.Instruction) {
-	c.need(seenMem | seenX)
-	c.Load(x86.W32, x86.BX, cell(in.K))
-}
-
-func st(c *Compiler, in bpf.Instruction) {
-	c.need(seenMem)
-	c.Mov(x86.W32, cell(in.K), x86.AX)
-}
-
-func stx(c *Compiler, in bpf.Instruction) {
-	c.need(seenMem | seenX)
-	c.Mov(x86.W32, cell(in.K), x86.BX)
+// memRules are the instructions for M[], and what of the frame they need for it.
+func memRules(cell cellRule, needs seen) map[uint16]rule {
+	return map[uint16]rule{
+		bpf.LdMem:  func(c *Compiler, in bpf.Instruction) { c.need(needs); c.Load(x86.W32, x86.AX, cell(in.K)) },
+		bpf.LdxMem: func(c *Compiler, in bpf.Instruction) { c.need(needs | seenX); c.Load(x86.W32, x86.BX, cell(in.K)) },
+		bpf.St:     func(c *Compiler, in bpf.Instruction) { c.need(needs); c.Mov(x86.W32, cell(in.K), x86.AX) },
+		bpf.Stx:    func(c *Compiler, in bpf.Instruction) { c.need(needs | seenX); c.Mov(x86.W32, cell(in.K), x86.BX) },
+	}
 }
 
 func ldLen(c *Compiler, _ bpf.Instruction) { c.Load(x86.W32, x86.AX, c.skb(jit.Len)) }

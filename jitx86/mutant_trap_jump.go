@@ -99,15 +99,7 @@ func jumpsReach(lo, hi int) func(*table) {
 				c.jmp(d)
 			}
 		}
-		for code, j := range map[uint16]struct {
-			compare compareRule
-			cc      x86.Cond
-		}{
-			bpf.JeqK: {cmpKOrTest, x86.CondE}, bpf.JeqX: {cmpX, x86.CondE},
-			bpf.JgtK: {cmpK, x86.CondA}, bpf.JgtX: {cmpX, x86.CondA},
-			bpf.JgeK: {cmpK, x86.CondAE}, bpf.JgeX: {cmpX, x86.CondAE},
-			bpf.JsetK: {testK, x86.CondNE}, bpf.JsetX: {testX, x86.CondNE},
-		} {
+		for code, j := range condJumps {
 			right := t.Codes[code].Emit
 			t.Codes[code].Emit = func(c *Compiler, in bpf.Instruction) {
 				f := c.distance(uint32(in.JF))

@@ -24,10 +24,10 @@ var loadTraps = []trap{
 		replaced(map[uint16]rule{bpf.LdxMsh: mshByByte})},
 	{"msh-unmarked", "LDX MSH as the only use of X does not restore rbx", []string{"ldx-msh"},
 		replaced(map[uint16]rule{bpf.LdxMsh: func(c *Compiler, in bpf.Instruction) { c.need(seenData); c.loadAt(msh, in.K, 0) }})},
-	{"scratch-overlap", "M[0] lies where the load helpers keep a word", allMem, cellsAt(func(k uint32) x86.RM { return x86.At8(x86.BP, int8(-12-4*int(k))) })},
-	{"cells-8", "M[k] and M[k+8] are one cell", allMem, cellsAt(func(k uint32) x86.RM { return cell(k & 7) })},
-	{"cells-bytes", "cells are a byte apart and overlap", allMem, cellsAt(func(k uint32) x86.RM { return x86.At8(x86.BP, int8(-16-int(k))) })},
-	{"mem-frameless", "a program that needs nothing but M[] gets no frame", allMem, cellsNeed(0)},
+	{"scratch-overlap", "M[0] lies where the load helpers keep a word", allMem, replaced(memRules(func(k uint32) x86.RM { return x86.At8(x86.BP, int8(-12-4*int(k))) }, seenMem))},
+	{"cells-8", "M[k] and M[k+8] are one cell", allMem, replaced(memRules(func(k uint32) x86.RM { return cell(k & 7) }, seenMem))},
+	{"cells-bytes", "cells are a byte apart and overlap", allMem, replaced(memRules(func(k uint32) x86.RM { return x86.At8(x86.BP, int8(-16-int(k))) }, seenMem))},
+	{"mem-frameless", "a program that needs nothing but M[] gets no frame", allMem, replaced(memRules(cell, 0))},
 	{"stx-stores-a", "STX stores A", []string{"stx"},
 		replaced(map[uint16]rule{bpf.Stx: func(c *Compiler, in bpf.Instruction) {
 			c.need(seenMem | seenX)
@@ -125,24 +125,4 @@ func mshByByte(c *Compiler, in bpf.Instruction) {
 	c.Mov(x86.W32, x, x86.AX)
 	c.AluImm8(x86.And, x86.W32, x, 15)
 	c.ShiftImm(x86.Shl, x86.W32, x, 2)
-}
-
-// cellsAt puts M[] elsewhere.
-func cellsAt(cell func(k uint32) x86.RM) func(*table) {
-	return replaced(map[uint16]rule{
-		bpf.LdMem:  func(c *Compiler, in bpf.Instruction) { c.need(seenMem); c.Load(x86.W32, x86.AX, cell(in.K)) },
-		bpf.LdxMem: func(c *Compiler, in bpf.Instruction) { c.need(seenMem | seenX); c.Load(x86.W32, x86.BX, cell(in.K)) },
-		bpf.St:     func(c *Compiler, in bpf.Instruction) { c.need(seenMem); c.Mov(x86.W32, cell(in.K), x86.AX) },
-		bpf.Stx:    func(c *Compiler, in bpf.Instruction) { c.need(seenMem | seenX); c.Mov(x86.W32, cell(in.K), x86.BX) },
-	})
-}
-
-// cellsNeed makes M[] need something else than what it needs.
-func cellsNeed(parts seen) func(*table) {
-	return replaced(map[uint16]rule{
-		bpf.LdMem:  func(c *Compiler, in bpf.Instruction) { c.need(parts); c.Load(x86.W32, x86.AX, cell(in.K)) },
-		bpf.LdxMem: func(c *Compiler, in bpf.Instruction) { c.need(parts | seenX); c.Load(x86.W32, x86.BX, cell(in.K)) },
-		bpf.St:     func(c *Compiler, in bpf.Instruction) { c.need(parts); c.Mov(x86.W32, cell(in.K), x86.AX) },
-		bpf.Stx:    func(c *Compiler, in bpf.Instruction) { c.need(parts | seenX); c.Mov(x86.W32, cell(in.K), x86.BX) },
-	})
 }

@@ -1,8 +1,6 @@
 package jitx86
 
 import (
-	"maps"
-
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/internal/x86"
 )
@@ -30,29 +28,23 @@ var seccompTraps = []trap{
 	{"seccomp-len", "LD LEN reads the length of a packet that is not there", []string{"ld-len"}, seccompWithout(bpf.LdLen)},
 	{"seccomp-x-len", "LDX LEN reads the length of a packet that is not there", []string{"ldx-len"}, seccompWithout(bpf.LdxLen)},
 	{"seccomp-a-not-cleared", "filters do not clear A in front of a load of X", []string{"entry-a"}, func(t *table) {
-		t.seccomp = maps.Clone(t.seccomp)
 		for _, code := range []uint16{bpf.LdxImm, bpf.LdxLen} {
-			e, ok := t.seccomp[code]
-			if !ok {
-				e = t.Codes[code]
-			}
+			e := t.Lookup(bpf.Instruction{Code: code}, bpf.Seccomp)
 			e.SetsA = true
-			t.seccomp[code] = e
+			t.Seccomp[code] = e
 		}
 	}},
 }
 
 func seccompLoad(load rule) func(*table) {
 	return func(t *table) {
-		t.seccomp = maps.Clone(t.seccomp)
-		t.seccomp[bpf.LdWAbs] = entry{Emit: load, SetsA: true}
+		t.Seccomp[bpf.LdWAbs] = entry{Emit: load, SetsA: true}
 	}
 }
 
 // seccompWithout leaves the rule of socket filters in force.
 func seccompWithout(code uint16) func(*table) {
 	return func(t *table) {
-		t.seccomp = maps.Clone(t.seccomp)
-		delete(t.seccomp, code)
+		delete(t.Seccomp, code)
 	}
 }

@@ -75,7 +75,7 @@ func (c *Compiler) pass(planned int) error {
 	c.body = len(c.Buf)
 	for i, in := range c.Prog {
 		c.PC = i
-		if emit := c.rules.lookup(in, c.Kind).Emit; emit != nil {
+		if emit := c.rules.Lookup(in, c.Kind).Emit; emit != nil {
 			emit(c, in)
 		} else {
 			c.DeclineUnknown(in)

@@ -43,7 +43,7 @@ func (c *Compiler) prologue() {
 		c.Load(x86.W64, x86.R8, c.skb(jit.Data))
 	}
 	// Nothing may leak what A held before.
-	if !c.rules.lookup(c.Prog[0], c.Kind).SetsA {
+	if !c.rules.Lookup(c.Prog[0], c.Kind).SetsA {
 		c.clearA()
 	}
 }

@@ -61,7 +61,7 @@ func TestMutantRecords(t *testing.T) {
 			shown[name]++
 		}
 	}
-	for _, e := range emitters {
+	for _, e := range Emitters() {
 		switch {
 		case e.Fault == nil, e.Fault.Trap(), e.Name == "x86-jcc-skip6", e.Name == "x86-msh-neg-ret0-end": // see TestFaults
 		case shown[e.Name] == 0:
@@ -146,7 +146,7 @@ func checkProgram(t testing.TB, prog bpf.Program, skb *kernelabi.Skb) bool {
 	if valid {
 		want.Value = jittest.Reference(t, prog, skb, profileFor(t, mustEmitter(t, "linux-3.10"))).Value
 	}
-	for _, e := range emitters {
+	for _, e := range Emitters() {
 		image, err := e.Compile(prog, bpf.Socket, profileFor(t, e))
 		var refusal *kernelabi.Refusal
 		if err != nil {

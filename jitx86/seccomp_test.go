@@ -89,7 +89,7 @@ func TestRandomFilters(t *testing.T) {
 // Only the emitter of kjit's own takes filters: no kernel of the forms that the
 // others reproduce did.
 func TestSeccompIsOurs(t *testing.T) {
-	for _, e := range emitters {
+	for _, e := range Emitters() {
 		_, err := e.Compile(bpf.Program{{Code: bpf.RetK}}, bpf.Seccomp, profileFor(t, e))
 		if (err == nil) != (profileFor(t, e).Emitter == "inline") {
 			t.Errorf("%s: %v", e.Name, err)

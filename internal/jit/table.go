@@ -18,22 +18,25 @@ type Entry[C any] struct {
 type Table[C any] struct {
 	Codes [256]Entry[C]               // by opcode
 	Exts  [bpf.NumExtensions]Entry[C] // by ancillary load, n/4
+
+	// Seccomp has the codes that mean something else in seccomp filters; nil:
+	// all filters are left to the interpreter.
+	Seccomp map[uint16]Entry[C]
 }
 
-// Lookup returns the entry for an instruction of a socket filter.
-func (t *Table[C]) Lookup(in bpf.Instruction) Entry[C] {
-	if ext, ok := in.Extension(); ok {
+// Lookup returns the entry for an instruction of a program of the given kind.
+func (t *Table[C]) Lookup(in bpf.Instruction, kind bpf.Kind) Entry[C] {
+	if kind == bpf.Seccomp {
+		if e, ok := t.Seccomp[in.Code]; ok {
+			return e
+		}
+	} else if ext, ok := in.Extension(); ok {
 		return t.Exts[ext/4]
 	}
-	return t.Code(in.Code)
-}
-
-// Code returns the entry for an opcode, whatever it loads.
-func (t *Table[C]) Code(code uint16) Entry[C] {
-	if code >= uint16(len(t.Codes)) {
+	if in.Code >= uint16(len(t.Codes)) {
 		return Entry[C]{}
 	}
-	return t.Codes[code]
+	return t.Codes[in.Code]
 }
 
 // Replace puts other rules in place of those for the given opcodes.
