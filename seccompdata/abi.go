@@ -26,15 +26,15 @@ type ABI struct {
 	Bit  uint32 // set in all its numbers: X32Bit or 0
 	Bits int    // size of a register, and so of an argument: 32 or 64
 
-	*table
+	table func() *table // made when it is first needed: most commands name no call
 }
 
 var (
-	X86_64  = &ABI{Name: "x86_64", Arch: ArchX86_64, Bits: 64, table: newTable(arch.X86_64, 0, onlyX86_64)}
-	X32     = &ABI{Name: "x32", Arch: ArchX86_64, Bit: X32Bit, Bits: 64, table: newTable(arch.X32, X32Bit, notX32)}
-	I386    = &ABI{Name: "i386", Arch: ArchI386, Bits: 32, table: newTable(arch.I386, 0)}
-	ARM     = &ABI{Name: "arm", Arch: ArchARM, Bits: 32, table: newTable(arch.ARM, 0)}
-	AARCH64 = &ABI{Name: "aarch64", Arch: ArchAARCH64, Bits: 64, table: newTable(arch.AARCH64, 0, notAARCH64)}
+	X86_64  = &ABI{Name: "x86_64", Arch: ArchX86_64, Bits: 64, table: tableOf(arch.X86_64, 0, onlyX86_64)}
+	X32     = &ABI{Name: "x32", Arch: ArchX86_64, Bit: X32Bit, Bits: 64, table: tableOf(arch.X32, X32Bit, notX32)}
+	I386    = &ABI{Name: "i386", Arch: ArchI386, Bits: 32, table: tableOf(arch.I386, 0)}
+	ARM     = &ABI{Name: "arm", Arch: ArchARM, Bits: 32, table: tableOf(arch.ARM, 0)}
+	AARCH64 = &ABI{Name: "aarch64", Arch: ArchAARCH64, Bits: 64, table: tableOf(arch.AARCH64, 0, notAARCH64)}
 )
 
 // ABIs returns all that are known.

@@ -36,7 +36,7 @@ func EffectOf(ret uint32, k Kernel) Effect {
 	case Allow, Log:
 		return Effect{Kind: EffectRan}
 	case Errno:
-		if errno := min(LinuxErrno(ret&DataMask), maxErrno); errno != 0 {
+		if errno := min(LinuxErrno(ret&DataMask), MaxErrno); errno != 0 {
 			return Effect{Kind: EffectErrno, Errno: errno}
 		}
 		return Effect{Kind: EffectValue}

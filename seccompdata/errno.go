@@ -16,7 +16,9 @@ const (
 	ENOSYS  LinuxErrno = 38
 	ENOTSUP LinuxErrno = 524 // ENOTSUPP, which user space has no name for
 
-	maxErrno LinuxErrno = 4095 // MAX_ERRNO: larger data of ERRNO are cut to it
+	// MaxErrno is the largest errno that a filter can return (linux/err.h,
+	// MAX_ERRNO): larger data of ERRNO are cut to it.
+	MaxErrno LinuxErrno = 4095
 )
 
 var errnoNames = map[LinuxErrno]string{

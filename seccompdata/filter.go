@@ -59,6 +59,11 @@ func (f *Filter) Run(call bpf.Input) Verdict {
 // order; the last is the one that decides.
 func (f *Filter) Path(call bpf.Input) []int {
 	var path []int
-	f.machine.Trace(call, func(s bpf.State) { path = append(path, s.PC) })
+	f.Trace(call, func(s bpf.State) { path = append(path, s.PC) })
 	return path
+}
+
+// Trace asks the filter as Run does, and calls before each instruction.
+func (f *Filter) Trace(call bpf.Input, before func(bpf.State)) bpf.Result {
+	return f.machine.Trace(call, before)
 }

@@ -3,6 +3,7 @@ package seccompdata
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
 )
@@ -18,6 +19,11 @@ type table struct {
 
 // edit changes a table in the making; its numbers have no bit set.
 type edit func(names map[uint32]string)
+
+// tableOf returns what makes a table, once.
+func tableOf(info *arch.Info, bit uint32, edits ...edit) func() *table {
+	return sync.OnceValue(func() *table { return newTable(info, bit, edits...) })
+}
 
 func newTable(info *arch.Info, bit uint32, edits ...edit) *table {
 	names := map[uint32]string{}
@@ -38,20 +44,32 @@ func newTable(info *arch.Info, bit uint32, edits ...edit) *table {
 
 // Call returns the name of the system call with the number nr, which has the
 // ABI's bit set.
-func (t *table) Call(nr uint32) (string, bool) {
-	name, ok := t.names[nr]
+func (a *ABI) Call(nr uint32) (string, bool) {
+	name, ok := a.table().names[nr]
 	return name, ok
 }
 
 // Number returns the number of the system call, with the ABI's bit set.
-func (t *table) Number(name string) (uint32, bool) {
-	nr, ok := t.numbers[name]
+func (a *ABI) Number(name string) (uint32, bool) {
+	nr, ok := a.table().numbers[name]
 	return nr, ok
 }
 
 // Numbers returns the numbers of all named calls, in ascending order, with the
 // ABI's bit set.
-func (t *table) Numbers() []uint32 { return slices.Clone(t.sorted) }
+func (a *ABI) Numbers() []uint32 { return slices.Clone(a.table().sorted) }
+
+// Last returns the highest number that has a name, with the ABI's bit set. ARM's
+// private calls are left out.
+func (a *ABI) Last() uint32 {
+	last := uint32(0)
+	for _, nr := range a.table().sorted {
+		if nr&^a.Bit < firstPrivate {
+			last = max(last, nr)
+		}
+	}
+	return last
+}
 
 // newerCalls are the calls of all ABIs that came after Linux 6.15 (asm/unistd.h
 // up to Linux 7.0, by way of golang.org/x/sys/unix v0.50.0, zsysnum_linux_*.go).

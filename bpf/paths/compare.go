@@ -2,6 +2,7 @@ package paths
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kjit-project/kjit/bpf"
 )
@@ -15,6 +16,17 @@ type atom struct {
 var symbols = map[uint16]string{bpf.JeqX: "==", bpf.JgtX: ">", bpf.JgeX: ">=", bpf.JsetX: "&"}
 
 func (a atom) String() string { return fmt.Sprintf("%s %s %s", a.l, symbols[a.code], a.r) }
+
+// words returns the offsets of the words that the atom depends on, each once.
+func (a atom) words() []uint32 {
+	words := a.l.Words()
+	for _, word := range a.r.Words() {
+		if !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	return words
+}
 
 func (a atom) holds(in Words) bool { return holds(a.code, a.l.Eval(in), a.r.Eval(in)) }
 
@@ -182,9 +194,9 @@ func (s *Space) pullBack(e *Expr, set func(base uint32) Cond) (c Cond, ok bool) 
 		case bpf.XorX:
 			c = s.beforeXor(base, c, e.r.k)
 		case bpf.AndX:
-			c = s.beforeForced(base, c, ^e.r.k, 0)
+			c = s.fix(base, c, ^e.r.k, 0)
 		case bpf.OrX:
-			c = s.beforeForced(base, c, e.r.k, e.r.k)
+			c = s.fix(base, c, e.r.k, e.r.k)
 		case bpf.LshX, bpf.RshX:
 			switch {
 			case e.l.op == opConst:

@@ -19,21 +19,6 @@ func (s *Space) beforeXor(base uint32, set Cond, k uint32) Cond {
 	})
 }
 
-// beforeForced is for operations that make the bits of mask those of k and
-// leave the others: AND and OR.
-func (s *Space) beforeForced(base uint32, set Cond, mask, k uint32) Cond {
-	return s.rewrite(set, func(n node, lo, hi Cond) Cond {
-		bit := 31 - (n.level - base)
-		switch {
-		case mask>>bit&1 == 0:
-			return s.node(n.level, lo, hi)
-		case k>>bit&1 == 0:
-			return lo
-		}
-		return hi
-	})
-}
-
 // beforeShift is for a << count, or a >> -count.
 func (s *Space) beforeShift(base uint32, set Cond, count int) Cond {
 	return s.rewrite(set, func(n node, lo, hi Cond) Cond {
@@ -54,7 +39,7 @@ func (s *Space) beforeCount(base uint32, set Cond, op uint16, k uint32) Cond {
 			c = s.Or(c, s.interval(base, count, count))
 		}
 	}
-	return s.beforeForced(base, c, ^uint32(31), 0)
+	return s.fix(base, c, ^uint32(31), 0)
 }
 
 // beforeAdd is for a + k. Reading from the top, the carry out of the bits below

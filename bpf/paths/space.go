@@ -141,11 +141,8 @@ func (s *Space) Depends(c Cond) []uint32 {
 			found[s.words[level/32]] = true
 			return
 		}
-		a := s.atoms[level-atomLevel]
-		for _, e := range []*Expr{a.l, a.r} {
-			for _, word := range e.Words() {
-				found[word] = true
-			}
+		for _, word := range s.atoms[level-atomLevel].words() {
+			found[word] = true
 		}
 	})
 	var out []uint32

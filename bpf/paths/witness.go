@@ -102,9 +102,13 @@ func (w *search) solve(c Cond, in Words) Answer {
 // those: the word that is left to the end, which is exact, should have many.
 func (w *search) tightest(c Cond, atoms []uint32) (word uint32, possible Cond, count uint64) {
 	count = 1<<64 - 1
+	seen := map[uint32]bool{} // often two atoms compare the same words
 	for _, level := range atoms {
-		a := w.s.atoms[level-atomLevel]
-		for _, off := range append(a.l.Words(), a.r.Words()...) {
+		for _, off := range w.s.atoms[level-atomLevel].words() {
+			if seen[off] {
+				continue
+			}
+			seen[off] = true
 			values := w.s.Project(c, off)
 			if n := w.s.Count(values, off); n < count {
 				word, possible, count = off, values, n

@@ -157,7 +157,10 @@ func (s *Space) Split(c Cond, off uint32) []Part {
 // Fix returns c for inputs whose word at off has, in the bits of mask, those of
 // value: the result does not depend on those bits. Atoms are left as they are.
 func (s *Space) Fix(c Cond, off, mask, value uint32) Cond {
-	base := s.base(off)
+	return s.fix(s.base(off), c, mask, value)
+}
+
+func (s *Space) fix(base uint32, c Cond, mask, value uint32) Cond {
 	return s.rewrite(c, func(n node, lo, hi Cond) Cond {
 		bit := 31 - (n.level - base)
 		switch {

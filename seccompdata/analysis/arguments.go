@@ -3,6 +3,7 @@ package analysis
 import (
 	_ "embed"
 	"strings"
+	"sync"
 )
 
 // width says how much of an argument the kernel looks at.
@@ -22,7 +23,8 @@ const (
 //go:embed arguments.txt
 var argumentTypes string
 
-var widths = parseWidths(argumentTypes)
+// widths is parsed when it is first needed: of all commands, lint alone does.
+var widths = sync.OnceValue(func() map[string][]width { return parseWidths(argumentTypes) })
 
 func parseWidths(text string) map[string][]width {
 	letters := map[rune]width{'i': widthInt, 'l': widthLong, 'p': widthPointer}
@@ -43,7 +45,7 @@ func parseWidths(text string) map[string][]width {
 
 // argumentWidth is the width of argument n of a call on a 64-bit ABI.
 func argumentWidth(call string, n int) width {
-	if list := widths[call]; n < len(list) {
+	if list := widths()[call]; n < len(list) {
 		return list[n]
 	}
 	return widthUnknown

@@ -17,10 +17,7 @@ const maxConditions = 12
 // says that some were left out. narrow is for ABIs whose registers have 32 bits.
 func describe(s *paths.Space, c paths.Cond, narrow bool) (alternatives []string, more bool) {
 	if narrow {
-		c = s.Fix(c, ipHigh, 1<<32-1, 0)
-		for n := range 6 {
-			c = s.Fix(c, argHigh(n), 1<<32-1, 0)
-		}
+		c = narrowed(s, c)
 	}
 	var walk func(c paths.Cond, before conjunction)
 	walk = func(c paths.Cond, before conjunction) {

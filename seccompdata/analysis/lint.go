@@ -161,17 +161,25 @@ func (l *linter) view(abi *seccompdata.ABI) view {
 // within is a condition for the calls of an ABI. Upper halves that it does not
 // have are 0.
 func (l *linter) within(abi *seccompdata.ABI, c paths.Cond) paths.Cond {
+	c = l.wide(abi, c)
+	if abi.Bits == 32 {
+		c = narrowed(l.Space, c)
+	}
+	return c
+}
+
+// wide is within for registers of 64 bits, whichever the ABI has.
+func (l *linter) wide(abi *seccompdata.ABI, c paths.Cond) paths.Cond {
 	c = l.Substitute(c, seccompdata.OffArch, abi.Arch)
 	if abi.Arch == seccompdata.ArchX86_64 {
 		c = l.Fix(c, seccompdata.OffNr, seccompdata.X32Bit, abi.Bit)
 	}
-	if abi.Bits == 32 {
-		c = l.Fix(c, ipHigh, 1<<32-1, 0)
-		for n := range 6 {
-			c = l.Fix(c, argHigh(n), 1<<32-1, 0)
-		}
-	}
 	return c
+}
+
+// viewOf returns the view of an ABI that is known.
+func (l *linter) viewOf(abi *seccompdata.ABI) view {
+	return l.views[slices.IndexFunc(l.views, func(v view) bool { return v.abi == abi })]
 }
 
 // of returns the verdicts for one call, with the bit of the ABI in its number or
@@ -194,7 +202,7 @@ func allowsSome(verdicts []known) bool {
 // checks reports whether any verdict depends on the word.
 func (l *linter) checks(word uint32) bool {
 	return slices.ContainsFunc(l.verdicts, func(v verdict) bool {
-		return slices.Contains(l.Depends(v.cond), word)
+		return dependsOn(l.Space, v.cond, word)
 	})
 }
 
@@ -232,12 +240,7 @@ func (l *linter) untested() view {
 func (l *linter) handles(abi *seccompdata.ABI) bool {
 	// Compared as foreign ones are: by all bits that they may have.
 	for _, k := range l.known {
-		mine := l.Substitute(k.cond, seccompdata.OffArch, abi.Arch)
-		if abi.Arch == seccompdata.ArchX86_64 {
-			mine = l.Fix(mine, seccompdata.OffNr, seccompdata.X32Bit, abi.Bit)
-		}
-		theirs := l.Substitute(k.cond, seccompdata.OffArch, l.foreign.abi.Arch)
-		if mine != theirs {
+		if l.wide(abi, k.cond) != l.wide(l.foreign.abi, k.cond) {
 			return true
 		}
 	}

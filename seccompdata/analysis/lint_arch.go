@@ -19,15 +19,14 @@ func (l *linter) archUnchecked() {
 	})
 	a, b := seccompdata.X86_64, seccompdata.I386
 	for _, k := range byStrength {
+		both := l.And(l.And(l.within(a, k.cond), l.within(b, k.cond)), zeroHigh(l.Space))
 		for _, nr := range a.Numbers() {
-			c := l.And(l.within(a, k.cond), l.within(b, k.cond))
-			c = l.And(c, l.Is(seccompdata.OffNr, nr))
 			nameA, _ := a.Call(nr)
 			nameB, ok := b.Call(nr)
 			if nameA == nameB || !ok {
 				continue
 			}
-			in, answer := l.Witness(l.And(c, l.zeroHigh()))
+			in, answer := l.Witness(l.And(both, l.Is(seccompdata.OffNr, nr)))
 			if answer != paths.Found {
 				continue
 			}
@@ -39,15 +38,6 @@ func (l *linter) archUnchecked() {
 			return
 		}
 	}
-}
-
-// zeroHigh are the inputs that a 32-bit ABI can make.
-func (l *linter) zeroHigh() paths.Cond {
-	c := l.Is(ipHigh, 0)
-	for n := range 6 {
-		c = l.And(c, l.Is(argHigh(n), 0))
-	}
-	return c
 }
 
 func (l *linter) archForeign() {
@@ -113,7 +103,7 @@ func (l *linter) bypass(abi *seccompdata.ABI, handled []view) []Case {
 					if allows(denied.ret) || !allows(allowed.ret) {
 						continue
 					}
-					c := l.And(l.And(denied.cond, allowed.cond), l.zeroHigh())
+					c := l.And(l.And(denied.cond, allowed.cond), zeroHigh(l.Space))
 					if in, answer := l.Witness(c); answer == paths.Found {
 						theirs, ours := call(h.abi, in), call(abi, in)
 						theirs.Nr, ours.Nr = nr, other
@@ -132,12 +122,12 @@ func (l *linter) bypass(abi *seccompdata.ABI, handled []view) []Case {
 }
 
 func (l *linter) x32() {
-	native, x32 := l.view(seccompdata.X86_64), l.view(seccompdata.X32)
+	native, x32 := l.viewOf(seccompdata.X86_64), l.viewOf(seccompdata.X32)
 	if l.checksArch() && !l.handles(seccompdata.X86_64) {
 		return // as foreign as others
 	}
 	// What only garbage in upper halves does is no matter of x32.
-	usual := l.And(l.named(seccompdata.X86_64), l.zeroHigh())
+	usual := l.And(l.named(seccompdata.X86_64), zeroHigh(l.Space))
 	var calls []string
 	var first []Case
 	severity := Warning
@@ -171,42 +161,22 @@ func (l *linter) x32() {
 	}
 }
 
-// multiplexer is a call of i386 that stands for others: its first argument says
-// for which (linux/net.h, linux/ipc.h).
-type multiplexer struct {
-	name  string
-	calls map[uint32]string
-}
-
-var multiplexers = []multiplexer{
-	{"socketcall", map[uint32]string{
-		1: "socket", 2: "bind", 3: "connect", 4: "listen", 5: "accept", 6: "getsockname", 7: "getpeername",
-		8: "socketpair", 9: "send", 10: "recv", 11: "sendto", 12: "recvfrom", 13: "shutdown", 14: "setsockopt",
-		15: "getsockopt", 16: "sendmsg", 17: "recvmsg", 18: "accept4", 19: "recvmmsg", 20: "sendmmsg",
-	}},
-	{"ipc", map[uint32]string{
-		1: "semop", 2: "semget", 3: "semctl", 4: "semtimedop", 11: "msgsnd", 12: "msgrcv", 13: "msgget", 14: "msgctl",
-		21: "shmat", 22: "shmdt", 23: "shmget", 24: "shmctl",
-	}},
-}
-
 func (l *linter) multiplexers() {
-	i := slices.IndexFunc(l.views, func(v view) bool { return v.abi == seccompdata.I386 })
-	v := l.views[i]
+	v := l.viewOf(seccompdata.I386)
 	if !l.checksArch() || !l.handles(v.abi) {
 		return
 	}
-	for _, m := range multiplexers {
-		nr, _ := v.abi.Number(m.name)
+	for _, m := range seccompdata.Multiplexers() {
+		nr, _ := v.abi.Number(m.Name)
 		var open []string
 		var first []Case
-		for code := uint32(0); code < 32; code++ {
-			direct, ok := v.abi.Number(m.calls[code])
+		for code, name := range m.Calls {
+			direct, ok := v.abi.Number(name)
 			if !ok {
 				continue
 			}
 			for _, weak := range l.of(v, nr) {
-				through := l.And(weak.cond, l.Is(argLow(0), code))
+				through := l.And(weak.cond, l.Is(argLow(0), uint32(code)))
 				in, answer := l.Witness(through)
 				if !allows(weak.ret) || answer != paths.Found {
 					continue
@@ -220,15 +190,15 @@ func (l *linter) multiplexers() {
 					if first == nil {
 						first = []Case{{call(v.abi, in), weak.ret}, {call(v.abi, denied), strong.ret}}
 					}
-					if !slices.Contains(open, m.calls[code]) {
-						open = append(open, m.calls[code])
+					if !slices.Contains(open, name) {
+						open = append(open, name)
 					}
 				}
 			}
 		}
 		if first != nil {
 			l.report("multiplexer-bypass", Warning, paths.NoWord, fmt.Sprintf(
-				"%s of i386 is allowed and does what the filter restricts in %s; its arguments lie in memory, where no filter sees them", m.name, some(open)), first...)
+				"%s of i386 is allowed and does what the filter restricts in %s; its arguments lie in memory, where no filter sees them", m.Name, some(open)), first...)
 		}
 	}
 }

@@ -23,9 +23,15 @@ func (l *linter) arguments() {
 			}
 			name, _ := v.abi.Call(nr)
 			verdicts := l.of(v, nr)
+			compared := map[uint32]bool{} // words
+			for _, k := range verdicts {
+				for _, word := range l.Depends(k.cond) {
+					compared[word] = true
+				}
+			}
 			for n := range 6 {
 				a := argument{v.abi, nr, name, n, verdicts}
-				low, high := l.depends(verdicts, argLow(n)), l.depends(verdicts, argHigh(n))
+				low, high := compared[argLow(n)], compared[argHigh(n)]
 				kind := argumentWidth(name, n)
 				switch {
 				case kind == widthPointer && (low || high):
@@ -53,12 +59,6 @@ func (l *linter) looking(v view) paths.Cond {
 		}
 	}
 	return c
-}
-
-func (l *linter) depends(verdicts []known, word uint32) bool {
-	return slices.ContainsFunc(verdicts, func(k known) bool {
-		return slices.Contains(l.Depends(k.cond), word)
-	})
 }
 
 // argument is an argument of a call, with the verdicts for the call.
@@ -179,7 +179,7 @@ func (l *linter) lowWord(a argument, kind width) {
 		return
 	}
 	for _, weak := range a.verdicts {
-		if !slices.Contains(l.Depends(weak.cond), low) || !slices.ContainsFunc(a.verdicts, func(k known) bool { return weaker(weak.ret, k.ret) }) {
+		if !dependsOn(l.Space, weak.cond, low) || !slices.ContainsFunc(a.verdicts, func(k known) bool { return weaker(weak.ret, k.ret) }) {
 			continue
 		}
 		in, answer := l.Witness(weak.cond)
@@ -255,8 +255,7 @@ func (l *linter) comparesWhole(word uint32) bool {
 
 func (l *linter) pointer(a argument) {
 	for _, k := range a.verdicts {
-		words := l.Depends(k.cond)
-		if !slices.Contains(words, argLow(a.n)) && !slices.Contains(words, argHigh(a.n)) {
+		if !dependsOn(l.Space, k.cond, argLow(a.n), argHigh(a.n)) {
 			continue
 		}
 		if in, answer := l.Witness(k.cond); answer == paths.Found {

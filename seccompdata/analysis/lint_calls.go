@@ -9,9 +9,6 @@ import (
 	"github.com/kjit-project/kjit/seccompdata"
 )
 
-// firstPrivate is where ARM has calls of its own (__ARM_NR_BASE).
-const firstPrivate = 0x0f0000
-
 // unknownCalls looks at the numbers behind the last that has a name.
 func (l *linter) unknownCalls() {
 	const ahead = 100
@@ -22,12 +19,7 @@ func (l *linter) unknownCalls() {
 		if v.abi == seccompdata.X32 && l.checksArch() && !l.handles(v.abi) {
 			continue
 		}
-		last := uint32(0)
-		for _, nr := range v.abi.Numbers() {
-			if nr &^= v.abi.Bit; nr < firstPrivate {
-				last = max(last, nr)
-			}
-		}
+		last := v.abi.Last() &^ v.abi.Bit
 		newer := l.Between(seccompdata.OffNr, last+1, last+ahead)
 		for _, k := range v.known {
 			in, answer := l.Witness(l.And(k.cond, newer))
@@ -121,8 +113,7 @@ func (l *linter) unreachableRules(filter int, m *paths.Map) {
 
 func (l *linter) instructionPointer() {
 	for _, k := range l.known {
-		words := l.Depends(k.cond)
-		if !slices.Contains(words, ipLow) && !slices.Contains(words, ipHigh) {
+		if !dependsOn(l.Space, k.cond, ipLow, ipHigh) {
 			continue
 		}
 		if d, ok := l.example(k.cond); ok {
@@ -136,8 +127,11 @@ func (l *linter) instructionPointer() {
 func (l *linter) divisionByZero() {
 	for i, m := range l.maps {
 		for _, e := range m.Ends {
+			if !e.DivZero {
+				continue
+			}
 			d, ok := l.example(e.Cond)
-			if !e.DivZero || !ok {
+			if !ok {
 				continue
 			}
 			ret, _, _ := decide(l.filters, &d)
@@ -161,24 +155,25 @@ func (l *linter) cacheLost() {
 			continue // the cache has no table for it
 		}
 		for _, nr := range v.abi.Calls(seccompdata.CurrentKernel) {
+			var proof seccompdata.Proof
+			i := slices.IndexFunc(l.filters, func(f *seccompdata.Filter) bool {
+				proof = f.ConstAllow(nr, v.abi.Arch)
+				return !proof.Allowed
+			})
+			if i < 0 {
+				continue
+			}
 			verdicts := l.of(v, nr)
 			if len(verdicts) != 1 || verdicts[0].ret != uint32(seccompdata.Allow) || verdicts[0].cond != paths.Always {
 				continue
 			}
-			for i, f := range l.filters {
-				proof := f.ConstAllow(nr, v.abi.Arch)
-				if proof.Allowed {
-					continue
-				}
-				p := place{i, proof.PC, proof.Why}
-				if calls[p] == nil {
-					order = append(order, p)
-					first[p] = Case{seccompdata.Data{Arch: v.abi.Arch, Nr: nr}, verdicts[0].ret}
-				}
-				if name, _ := v.abi.Call(nr); !slices.Contains(calls[p], name) {
-					calls[p] = append(calls[p], name)
-				}
-				break
+			p := place{i, proof.PC, proof.Why}
+			if calls[p] == nil {
+				order = append(order, p)
+				first[p] = Case{seccompdata.Data{Arch: v.abi.Arch, Nr: nr}, verdicts[0].ret}
+			}
+			if name, _ := v.abi.Call(nr); !slices.Contains(calls[p], name) {
+				calls[p] = append(calls[p], name)
 			}
 		}
 	}

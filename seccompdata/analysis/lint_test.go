@@ -233,7 +233,7 @@ func TestEveryCheckIsListedOnce(t *testing.T) {
 
 // The table of arguments has calls that there are.
 func TestArgumentTypes(t *testing.T) {
-	for call, list := range widths {
+	for call, list := range widths() {
 		_, x86 := seccompdata.X86_64.Number(call)
 		_, arm := seccompdata.AARCH64.Number(call)
 		if !x86 && !arm {

@@ -16,6 +16,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/paths"
@@ -169,11 +170,30 @@ func possible(s *paths.Space) paths.Cond {
 			narrow = s.Or(narrow, s.Is(seccompdata.OffArch, abi.Arch))
 		}
 	}
-	zero := s.Is(ipHigh, 0)
+	return s.Or(s.Not(narrow), zeroHigh(s))
+}
+
+// zeroHigh are the inputs that a 32-bit ABI can make.
+func zeroHigh(s *paths.Space) paths.Cond {
+	c := s.Is(ipHigh, 0)
 	for n := range 6 {
-		zero = s.And(zero, s.Is(argHigh(n), 0))
+		c = s.And(c, s.Is(argHigh(n), 0))
 	}
-	return s.Or(s.Not(narrow), zero)
+	return c
+}
+
+// narrowed is c for an ABI whose registers have 32 bits: the upper halves are 0.
+func narrowed(s *paths.Space, c paths.Cond) paths.Cond {
+	c = s.Fix(c, ipHigh, 1<<32-1, 0)
+	for n := range 6 {
+		c = s.Fix(c, argHigh(n), 1<<32-1, 0)
+	}
+	return c
+}
+
+// dependsOn reports whether c depends on one of the words.
+func dependsOn(s *paths.Space, c paths.Cond, words ...uint32) bool {
+	return slices.ContainsFunc(s.Depends(c), func(word uint32) bool { return slices.Contains(words, word) })
 }
 
 // dataOf makes a system call of the words of an input.

@@ -41,11 +41,7 @@ type Decision struct {
 func Who(filters []*seccompdata.Filter, d seccompdata.Data) (*Decision, error) {
 	out := &Decision{Call: d, PC: -1, Exempt: seccompdata.Exempt(d.Arch, d.Nr, seccompdata.CurrentKernel)}
 	for _, f := range filters {
-		run, err := trace(f, &d)
-		if err != nil {
-			return nil, err
-		}
-		out.Runs = append(out.Runs, run)
+		out.Runs = append(out.Runs, trace(f, &d))
 	}
 	out.Ret, out.Filter, _ = decide(filters, &d)
 	if out.Filter >= 0 {
@@ -54,14 +50,10 @@ func Who(filters []*seccompdata.Filter, d seccompdata.Data) (*Decision, error) {
 	return out, nil
 }
 
-func trace(f *seccompdata.Filter, d *seccompdata.Data) (Run, error) {
+func trace(f *seccompdata.Filter, d *seccompdata.Data) Run {
 	prog := f.Program()
-	machine, err := bpf.Compile(prog, bpf.Seccomp, bpf.RulesCurrent)
-	if err != nil {
-		return Run{}, err
-	}
 	var steps []Step
-	res := machine.Trace(d, func(s bpf.State) {
+	res := f.Trace(d, func(s bpf.State) {
 		step := Step{PC: s.PC, Ins: prog[s.PC], A: s.A, X: s.X, Jump: bpf.IsCondJump(prog[s.PC].Code)}
 		if n := len(steps); n > 0 && steps[n-1].Jump {
 			last := &steps[n-1]
@@ -76,5 +68,5 @@ func trace(f *seccompdata.Filter, d *seccompdata.Data) (Run, error) {
 		Verdict: seccompdata.Verdict{Ret: res.Value, PC: res.PC, Executed: res.Executed},
 		DivZero: res.DivZero,
 		Steps:   steps,
-	}, nil
+	}
 }

@@ -56,7 +56,7 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("layout %s needs more than the %d instructions that a filter may have: try another layout, or split the policy", e.Layout, bpf.MaxInsns)
 }
 
-const enosys = uint32(seccompdata.Errno) | 38
+const enosys = uint32(seccompdata.Errno) | uint32(seccompdata.ENOSYS)
 
 // Compile makes a filter of a policy. Errors are *TooLongError, or name the
 // rule or the option.

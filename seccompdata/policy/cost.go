@@ -20,14 +20,14 @@ type Cost struct {
 // for the calls of a histogram, each made with all arguments 0. The histogram's
 // calls of no particular ABI count as the ABI's. An error is a *bpf.CheckError.
 func ExpectedCost(prog bpf.Program, abi *seccompdata.ABI, h Histogram) (Cost, error) {
-	return expectedCost(prog, abi, h.Weights(abi, true))
-}
-
-func expectedCost(prog bpf.Program, abi *seccompdata.ABI, weights map[string]float64) (Cost, error) {
-	m, err := bpf.Compile(prog, bpf.Seccomp, bpf.RulesCurrent)
+	f, err := seccompdata.NewFilter("", prog)
 	if err != nil {
 		return Cost{}, err
 	}
+	return expectedCost(f, abi, h.Weights(abi, true)), nil
+}
+
+func expectedCost(f *seccompdata.Filter, abi *seccompdata.ABI, weights map[string]float64) Cost {
 	c := Cost{ABI: abi}
 	executed := 0.0
 	for _, name := range slices.Sorted(maps.Keys(weights)) {
@@ -37,19 +37,23 @@ func expectedCost(prog bpf.Program, abi *seccompdata.ABI, weights map[string]flo
 			continue
 		}
 		weight := weights[name]
-		executed += weight * float64(m.Run(&seccompdata.Data{Nr: nr, Arch: abi.Arch}).Executed)
+		executed += weight * float64(f.Run(&seccompdata.Data{Nr: nr, Arch: abi.Arch}).Executed)
 		c.Weight += weight
 	}
 	if c.Weight > 0 {
 		c.Mean = executed / c.Weight
 	}
-	return c, nil
+	return c
 }
 
 // Costs returns the expected cost of a filter for each ABI of the policy. A
 // histogram's calls of no particular ABI are made by the native one. Where it
 // knows nothing at all, each call of each ABI counts the same.
 func (p *Policy) Costs(prog bpf.Program, h Histogram) ([]Cost, error) {
+	f, err := seccompdata.NewFilter("", prog)
+	if err != nil {
+		return nil, err
+	}
 	var out []Cost
 	for i, abi := range p.ABIs {
 		weights := h.Weights(abi, i == 0)
@@ -60,11 +64,7 @@ func (p *Policy) Costs(prog bpf.Program, h Histogram) ([]Cost, error) {
 				weights[name] = 1
 			}
 		}
-		c, err := expectedCost(prog, abi, weights)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
+		out = append(out, expectedCost(f, abi, weights))
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	_ "embed"
 )
 
@@ -15,7 +16,7 @@ var dockerDefault []byte
 const DockerDefaultName = "docker-default"
 
 // DockerDefaultProfile returns the JSON of the default profile of Docker.
-func DockerDefaultProfile() []byte { return append([]byte(nil), dockerDefault...) }
+func DockerDefaultProfile() []byte { return bytes.Clone(dockerDefault) }
 
 // DockerDefault is the default profile of Docker under some options.
 func DockerDefault(o Options) (*Policy, error) {

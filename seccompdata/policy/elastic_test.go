@@ -45,7 +45,7 @@ func assembleElastic(t testing.TB, p elastic.Policy) *bpf.Machine {
 // elasticRet is the return value that elastic makes of an action.
 func elasticRet(a elastic.Action) uint32 {
 	if a == elastic.ActionErrno {
-		return uint32(a) | eperm
+		return uint32(a) | uint32(seccompdata.EPERM)
 	}
 	return uint32(a)
 }

@@ -96,10 +96,8 @@ var actions = map[specs.LinuxSeccompAction]seccompdata.Action{
 	specs.ActNotify:      seccompdata.UserNotif,
 }
 
-// eperm is the errno of actions that take one and are given none.
-const eperm = 1
-
-// action returns the return value for an action. field is what its fields begin
+// action returns the return value for an action: with EPERM where it takes an
+// errno and is given none. field is what its fields begin
 // with: "default", or the path of a rule with a dot.
 func (r *resolver) action(field string, action specs.LinuxSeccompAction, errno *uint) (uint32, error) {
 	actionField, errnoField := field+"action", field+"errnoRet"
@@ -117,17 +115,14 @@ func (r *resolver) action(field string, action specs.LinuxSeccompAction, errno *
 		}
 		return uint32(act), nil
 	case errno == nil:
-		return uint32(act) | eperm, nil
+		return uint32(act) | uint32(seccompdata.EPERM), nil
 	case *errno > seccompdata.DataMask:
 		return 0, r.fail(errnoField, "%d does not fit in the 16 bits that a return value has for it", *errno)
-	case act == seccompdata.Errno && *errno > maxErrno:
-		r.warn(errnoField, "%d is above %d, the largest errno: Linux returns that", *errno, maxErrno)
+	case act == seccompdata.Errno && *errno > uint(seccompdata.MaxErrno):
+		r.warn(errnoField, "%d is above %d, the largest errno: Linux returns that", *errno, int(seccompdata.MaxErrno))
 	}
 	return uint32(act) | uint32(*errno), nil
 }
-
-// maxErrno is the largest errno that a filter can return (linux/err.h, MAX_ERRNO).
-const maxErrno = 4095
 
 // otherArchs are the architectures of the OCI runtime specification that kjit
 // has no table for.
@@ -241,9 +236,9 @@ func (r *resolver) rule(where string, rule *seccomp.Syscall) error {
 				}
 			}
 		}
-		if m, ok := multiplexed[name]; ok && len(rule.Args) > 0 && slices.Contains(r.policy.ABIs, seccompdata.I386) && !r.told[name] {
+		if through, _, ok := seccompdata.MultiplexerOf(name); ok && len(rule.Args) > 0 && slices.Contains(r.policy.ABIs, seccompdata.I386) && !r.told[name] {
 			r.told[name] = true
-			r.warn(at, "i386 programs can call %s through %s, whose arguments are in memory: no condition on arguments holds there", name, m.through)
+			r.warn(at, "i386 programs can call %s through %s, whose arguments are in memory: no condition on arguments holds there", name, through)
 		}
 		if !found && !r.told[name] {
 			r.told[name] = true

@@ -15,6 +15,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kjit-project/kjit/seccompdata"
 )
@@ -97,12 +98,7 @@ func (p *Policy) deciders() map[call][]int {
 
 // has reports whether the policy lists the ABI.
 func (p *Policy) has(abi *seccompdata.ABI) bool {
-	for _, a := range p.ABIs {
-		if a == abi {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.ABIs, abi)
 }
 
 // largest returns the highest number that a rule names for the ABI, with its
