@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -283,5 +284,40 @@ func TestBrokenPromises(t *testing.T) {
 	}
 	if got, want := (BrokenRBX | BrokenStack).String(), "rbx changed, stack pointer changed"; got != want {
 		t.Errorf("String: %q, want %q", got, want)
+	}
+}
+
+func TestFaultsInABatch(t *testing.T) {
+	p := profile(t, "linux-3.0-x86_64")
+	m := newMachine(t, p)
+	image := code(func(b *x86.Buf) { // 1000 / mark
+		b.Alu(x86.Xor, x86.W32, x86.R(x86.DX), x86.DX)
+		b.MovImm32(x86.AX, 1000)
+		b.Unary(x86.Div, x86.W32, skbField(p, kernelabi.SkbMark))
+		b.Bare(x86.Ret)
+	})
+	for _, zeros := range [][]int{nil, {0}, {63}, {64}, {199}, {0, 1, 2, 3}, {62, 63, 64, 65}, {100, 150, 198}} {
+		var inputs []kernelabi.Input
+		for i := range 200 {
+			s := kernelabi.NewSkb(make([]byte, i%70))
+			s.Mark = uint32(i + 1)
+			if slices.Contains(zeros, i) {
+				s.Mark = 0
+			}
+			inputs = append(inputs, s)
+		}
+		for i, r := range run(t, m, image, inputs...) {
+			want := Result{Value: 1000 / uint32(i+1), Insns: 4}
+			if slices.Contains(zeros, i) {
+				if r.Fault == nil || r.Fault.Kind != DivideError {
+					t.Fatalf("zeros at %v: input %d: %+v", zeros, i, r)
+				}
+				r.Fault = nil
+				want = Result{Insns: 2}
+			}
+			if r != want {
+				t.Fatalf("zeros at %v: input %d: %+v (%v), want %+v", zeros, i, r, r.Fault, want)
+			}
+		}
 	}
 }

@@ -260,7 +260,6 @@ func (m *Machine) load(img *kernelabi.Image) error {
 	}
 	code := span{img.Base - r.va, img.Base - r.va + uint64(len(img.Code))}
 	old, oldCode := m.imagePage, m.imageCode
-	before := old.size
 	stale := code // where in the new region translations are of no use any more
 	switch {
 	case old.size == 0:
@@ -268,7 +267,6 @@ func (m *Machine) load(img *kernelabi.Image) error {
 		if err := m.unmap(old); err != nil {
 			return err
 		}
-		old.size = 0
 	default:
 		stale = span{min(code.lo, oldCode.lo), min(max(code.hi, oldCode.hi), r.size)}
 		if old.size > r.size {
@@ -283,7 +281,7 @@ func (m *Machine) load(img *kernelabi.Image) error {
 	copy(mem[code.lo:code.hi], img.Code)
 	m.image, m.imagePage, m.imageCode = nil, r, code
 
-	if r.size != old.size {
+	if r.va != old.va || r.size != old.size {
 		if err := m.tables.apply(&m.imagePage); err != nil {
 			if err := m.rebuildTables(&m.imagePage); err != nil {
 				return err
@@ -296,7 +294,7 @@ func (m *Machine) load(img *kernelabi.Image) error {
 	if err := m.engine.Forget(r.va+stale.lo, r.va+stale.hi); err != nil {
 		return fmt.Errorf("drop translations: %w", err)
 	}
-	m.forgetRuns(max(r.size, before))
+	m.forgetRuns(max(r.size, old.size))
 	put64(m.control[ctlEntry:], img.Base)
 	// What the image before saved on the stack must not be there for one that
 	// restores it and has saved nothing.

@@ -220,6 +220,19 @@ func (a *guestAsm) skbCopyBits() {
 	const position, end, frag, limit = x86.R9, x86.R10, x86.R11, x86.R8
 	loop, copyByte, done, fail := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
 	part, notWord := a.NewLabel(), a.NewLabel()
+	// findPart goes on to found once position is within a part: parts follow each
+	// other, and the excess is carried over.
+	findPart := func(found x86.Label) {
+		again := a.Here()
+		a.Alu(x86.Cmp, x86.W64, x86.R(position), end)
+		a.Jcc(x86.CondB, found)
+		a.Alu(x86.Sub, x86.W64, x86.R(position), end)
+		a.Load(x86.W64, end, x86.At(frag, 0))
+		a.Alu(x86.Add, x86.W64, x86.R(position), end)
+		a.AluLoad(x86.Add, x86.W64, end, x86.At(frag, 8))
+		a.AluImm8(x86.Add, x86.W64, x86.R(frag), 16)
+		a.Jmp(again)
+	}
 	a.begin("skb_copy_bits")
 	a.MovSX(x86.W64, x86.SI, x86.W32, x86.R(x86.SI))
 	a.MovSX(x86.W64, x86.CX, x86.W32, x86.R(x86.CX))
@@ -237,15 +250,7 @@ func (a *guestAsm) skbCopyBits() {
 	a.Jcc(x86.CondE, done)
 
 	// Nearly always it is 4, 2 or 1 bytes of one part.
-	first := a.Here()
-	a.Alu(x86.Cmp, x86.W64, x86.R(position), end)
-	a.Jcc(x86.CondB, part)
-	a.Alu(x86.Sub, x86.W64, x86.R(position), end)
-	a.Load(x86.W64, end, x86.At(frag, 0))
-	a.Alu(x86.Add, x86.W64, x86.R(position), end)
-	a.AluLoad(x86.Add, x86.W64, end, x86.At(frag, 8))
-	a.AluImm8(x86.Add, x86.W64, x86.R(frag), 16)
-	a.Jmp(first)
+	findPart(part)
 	a.Bind(part)
 	a.Lea(x86.W64, x86.AX, x86.Indexed(position, x86.CX, 1, 0))
 	a.Alu(x86.Cmp, x86.W64, x86.R(x86.AX), end)
@@ -265,15 +270,7 @@ func (a *guestAsm) skbCopyBits() {
 	a.Bind(loop)
 	a.Test(x86.W64, x86.R(x86.CX), x86.CX)
 	a.Jcc(x86.CondE, done)
-	between := a.Here() // parts follow each other: carry the excess over
-	a.Alu(x86.Cmp, x86.W64, x86.R(position), end)
-	a.Jcc(x86.CondB, copyByte)
-	a.Alu(x86.Sub, x86.W64, x86.R(position), end)
-	a.Load(x86.W64, end, x86.At(frag, 0))
-	a.Alu(x86.Add, x86.W64, x86.R(position), end)
-	a.AluLoad(x86.Add, x86.W64, end, x86.At(frag, 8))
-	a.AluImm8(x86.Add, x86.W64, x86.R(frag), 16)
-	a.Jmp(between)
+	findPart(copyByte)
 
 	a.Bind(copyByte)
 	a.MovZX(x86.AX, x86.W8, x86.At(position, 0))

@@ -56,3 +56,21 @@ func (u *HexUint) UnmarshalText(text []byte) error {
 	*u = HexUint(value)
 	return nil
 }
+
+// HexAddresses are addresses of symbols as records write them.
+func HexAddresses(symbols map[string]uint64) map[string]HexUint {
+	out := make(map[string]HexUint, len(symbols))
+	for name, addr := range symbols {
+		out[name] = HexUint(addr)
+	}
+	return out
+}
+
+// addresses are those of a record's symbols.
+func addresses(symbols map[string]HexUint) map[string]uint64 {
+	out := make(map[string]uint64, len(symbols))
+	for name, addr := range symbols {
+		out[name] = uint64(addr)
+	}
+	return out
+}

@@ -149,13 +149,7 @@ func (r *KernelImageRecord) Profile() (*Profile, error) {
 }
 
 // Addresses returns the record's symbols.
-func (r *KernelImageRecord) Addresses() map[string]uint64 {
-	symbols := make(map[string]uint64, len(r.Symbols))
-	for name, addr := range r.Symbols {
-		symbols[name] = uint64(addr)
-	}
-	return symbols
-}
+func (r *KernelImageRecord) Addresses() map[string]uint64 { return addresses(r.Symbols) }
 
 // atLeast reports whether a kernel's name begins with at least that version.
 func atLeast(kernel string, major, minor int) bool {

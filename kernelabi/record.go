@@ -41,10 +41,7 @@ func NewJITRecord(name string, prog bpf.Program, kind bpf.Kind, p *Profile, img 
 	base := HexUint(p.Base)
 	rec := &JITRecord{
 		Name: name, Kernel: p.Name, Arch: p.Arch, Kind: kind, Program: prog, Base: &base,
-		Symbols: make(map[string]HexUint, len(p.Symbols)), Layout: p.Layout, Features: p.Features,
-	}
-	for symbol, addr := range p.Symbols {
-		rec.Symbols[symbol] = HexUint(addr)
+		Symbols: HexAddresses(p.Symbols), Layout: p.Layout, Features: p.Features,
 	}
 	switch {
 	case refusal != nil:
@@ -103,11 +100,7 @@ func (r *JITRecord) UnmarshalJSON(data []byte) error {
 
 // Profile returns p with the base, symbols, layout and features of the record.
 func (r *JITRecord) Profile(p *Profile) *Profile {
-	symbols := make(map[string]uint64, len(r.Symbols))
-	for name, addr := range r.Symbols {
-		symbols[name] = uint64(addr)
-	}
-	q := p.WithLayout(r.Layout).WithSymbols(symbols)
+	q := p.WithLayout(r.Layout).WithSymbols(addresses(r.Symbols))
 	if r.Base != nil {
 		q.Base = uint64(*r.Base)
 	}

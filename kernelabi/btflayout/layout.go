@@ -83,8 +83,8 @@ func Read(file string, data []byte) (layout kernelabi.Layout, err error) {
 				continue
 			}
 			for _, member := range f.members {
-				if bits, ok := find(s.Members, member, 0); ok {
-					layout[f.field] = int(bits / 8)
+				if off, _, ok := Member(s, member); ok {
+					layout[f.field] = int(off.Bytes())
 					break
 				}
 			}
@@ -120,26 +120,30 @@ func structOf(spec *btf.Spec, name string) (*btf.Struct, error) {
 // maxDepth bounds the nesting of structs without a name.
 const maxDepth = 16
 
-// find returns the offset of a member in bits, also of one in a struct or union
-// without a name.
-func find(members []btf.Member, name string, depth int) (btf.Bits, bool) {
+// Member returns the offset and the type of a member of a struct or union, also
+// of one in a struct or union without a name.
+func Member(t btf.Type, name string) (off btf.Bits, of btf.Type, ok bool) {
+	return find(t, name, 0)
+}
+
+func find(t btf.Type, name string, depth int) (off btf.Bits, of btf.Type, ok bool) {
+	var members []btf.Member
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		members = t.Members
+	case *btf.Union:
+		members = t.Members
+	}
 	for _, m := range members {
 		if m.Name == name {
-			return m.Offset, true
+			return m.Offset, m.Type, true
 		}
 		if m.Name != "" || depth == maxDepth {
 			continue
 		}
-		var inner []btf.Member
-		switch t := btf.UnderlyingType(m.Type).(type) {
-		case *btf.Struct:
-			inner = t.Members
-		case *btf.Union:
-			inner = t.Members
-		}
-		if bits, ok := find(inner, name, depth+1); ok {
-			return m.Offset + bits, true
+		if off, of, ok := find(m.Type, name, depth+1); ok {
+			return m.Offset + off, of, true
 		}
 	}
-	return 0, false
+	return 0, nil, false
 }

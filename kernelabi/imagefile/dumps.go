@@ -12,11 +12,11 @@ func (l *logReader) assemble() {
 	var mixed []*logPart
 	for i := range l.parts {
 		part := &l.parts[i]
-		switch {
-		case part.openImage != nil && part.whole() && !couldBe(part, mixed):
+		switch whole := part.whole(); {
+		case whole != nil && !couldBe(part, mixed):
 			l.sort(mixed)
 			mixed = nil
-			l.images = append(l.images, part.openImage)
+			l.images = append(l.images, whole)
 		case part.openImage != nil || len(part.lines) > 0:
 			mixed = append(mixed, part)
 		}
@@ -25,27 +25,30 @@ func (l *logReader) assemble() {
 	slices.SortStableFunc(l.images, func(a, b *openImage) int { return a.Line - b.Line })
 }
 
-// whole gives the image its lines if they are all there and no others.
-func (p *logPart) whole() bool {
+// whole returns the image with its lines if they are all there and no others,
+// else nil.
+func (p *logPart) whole() *openImage {
+	if p.openImage == nil {
+		return nil
+	}
 	o := *p.openImage
 	for i := range p.lines {
 		line := &p.lines[i]
 		switch {
 		case o.complete() || !o.next(line.number):
 			if !o.repeats(line.number, line.code) {
-				return false
+				return nil
 			}
 		case len(line.code) != o.want():
-			return false
+			return nil
 		default:
 			o.add(line.number, line.code)
 		}
 	}
 	if !o.complete() {
-		return false
+		return nil
 	}
-	*p.openImage = o
-	return true
+	return &o
 }
 
 // couldBe reports whether the lines of a whole image may as well be those of an
@@ -53,16 +56,7 @@ func (p *logPart) whole() bool {
 func couldBe(whole *logPart, before []*logPart) bool {
 	return slices.ContainsFunc(before, func(p *logPart) bool {
 		o := p.openImage
-		if o == nil || o.size != whole.size || o.caller != whole.caller || len(p.lines) > 0 {
-			return false
-		}
-		line := whole.lines[0]
-		if !o.next(line.number) {
-			return false
-		}
-		// Then it is not its own any more.
-		whole.Code, whole.started, whole.base = nil, false, 0
-		return true
+		return o != nil && len(p.lines) == 0 && o.size == whole.size && o.caller == whole.caller && o.next(whole.lines[0].number)
 	})
 }
 

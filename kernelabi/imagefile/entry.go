@@ -5,6 +5,8 @@ package imagefile
 import (
 	"bytes"
 	"fmt"
+	"regexp"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -74,6 +76,12 @@ func (e *Error) Error() string {
 		return e.File + ": " + e.Reason
 	}
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
+}
+
+// pattern is a regular expression that is compiled at its first use: most
+// commands read no images.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 // readers are the readers of each form.

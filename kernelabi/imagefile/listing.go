@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,19 +20,19 @@ import (
 //		55
 //	   1:	48 89 e5             	mov    %rsp,%rbp
 var (
-	listingInsn   = regexp.MustCompile(`^\s*([0-9a-fA-F]{1,16}):\s+(\S.*)$`)
-	listingBytes  = regexp.MustCompile(`^\s+([0-9a-fA-F]{2}(?:\s+[0-9a-fA-F]{2})*)\s*$`)
-	listingName   = regexp.MustCompile(`^\s*(?:([0-9a-fA-F]{1,16}) (?:\+ )?<(.*)>|(\S+)):\s*$`)
-	listingHeader = regexp.MustCompile(`bytes emitted from JIT compiler \(pass:(\d+), flen:(\d+)\)`)
+	listingInsn   = pattern(`^\s*([0-9a-fA-F]{1,16}):\s+(\S.*)$`)
+	listingBytes  = pattern(`^\s+([0-9a-fA-F]{2}(?:\s+[0-9a-fA-F]{2})*)\s*$`)
+	listingName   = pattern(`^\s*(?:([0-9a-fA-F]{1,16}) (?:\+ )?<(.*)>|(\S+)):\s*$`)
+	listingHeader = pattern(`bytes emitted from JIT compiler \(pass:(\d+), flen:(\d+)\)`)
 
-	aByte = regexp.MustCompile(`^[0-9a-fA-F]{2}$`)
-	aWord = regexp.MustCompile(`^[0-9a-fA-F]{8}$`)
+	aByte = pattern(`^[0-9a-fA-F]{2}$`)
+	aWord = pattern(`^[0-9a-fA-F]{8}$`)
 )
 
 // isListing reports whether a text has instructions with their offsets.
 func isListing(text []byte) bool {
 	for line := range bytes.Lines(text) {
-		if listingInsn.Match(bytes.TrimRight(line, "\r\n")) {
+		if listingInsn().Match(bytes.TrimRight(line, "\r\n")) {
 			return true
 		}
 	}
@@ -95,16 +94,16 @@ func (r *listingReader) bad(format string, args ...any) {
 }
 
 func (r *listingReader) read(text string) {
-	if m := listingInsn.FindStringSubmatch(text); m != nil {
+	if m := listingInsn().FindStringSubmatch(text); m != nil {
 		r.insn(m[1], m[2])
-	} else if m := listingBytes.FindStringSubmatch(text); m != nil && r.now != nil && r.now.bare {
+	} else if m := listingBytes().FindStringSubmatch(text); m != nil && r.now != nil && r.now.bare {
 		r.now.bare = false
 		r.add(strings.Fields(m[1]))
-	} else if m := listingHeader.FindStringSubmatch(text); m != nil {
+	} else if m := listingHeader().FindStringSubmatch(text); m != nil {
 		r.end()
 		r.next.Pass, _ = strconv.Atoi(m[1])
 		r.next.Insns, _ = strconv.Atoi(m[2])
-	} else if m := listingName.FindStringSubmatch(text); m != nil {
+	} else if m := listingName().FindStringSubmatch(text); m != nil {
 		r.end()
 		r.next.Name = m[2] + m[3]
 		digits, isAddress := strings.CutPrefix(m[3], "0x")
@@ -144,11 +143,11 @@ func (r *listingReader) insn(digits, rest string) {
 		r.bad("the instruction is at %#x, behind the one before it is %#x: lines are missing", number, want)
 	}
 	fields := strings.Fields(rest)
-	n := slices.IndexFunc(fields, func(s string) bool { return !aByte.MatchString(s) })
+	n := slices.IndexFunc(fields, func(s string) bool { return !aByte().MatchString(s) })
 	switch {
 	case n < 0:
 		n = len(fields)
-	case n == 0 && aWord.MatchString(fields[0]):
+	case n == 0 && aWord().MatchString(fields[0]):
 		n = 1
 	}
 	if n > 0 {

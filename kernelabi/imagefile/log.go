@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,11 +22,11 @@ const dumpMark = "JIT code: "
 // The number before the bytes is an offset, or an address before Linux 3.11 or
 // so, when there was no from= and pid= either.
 var (
-	logHeader = regexp.MustCompile(`flen=(\d+) proglen=(\d+) pass=(\d+) image=\s*(?:0x)?(\S+)(?: from=(.*) pid=(\d+))?`)
-	logDump   = regexp.MustCompile(dumpMark + `([0-9a-fA-F]{1,16}):((?: ?[0-9a-fA-F]{2}\b)*)\s*(.*)`)
+	logHeader = pattern(`flen=(\d+) proglen=(\d+) pass=(\d+) image=\s*(?:0x)?(\S+)(?: from=(.*) pid=(\d+))?`)
+	logDump   = pattern(dumpMark + `([0-9a-fA-F]{1,16}):((?: ?[0-9a-fA-F]{2}\b)*)\s*(.*)`)
 	// logCaller is who printed a line, where the kernel tells: a thread or a
 	// processor.
-	logCaller = regexp.MustCompile(`\[\s*([TC]\d+)\]`)
+	logCaller = pattern(`\[\s*([TC]\d+)\]`)
 )
 
 // logLine is a line of a dump.
@@ -108,13 +107,13 @@ func ReadLog(file string, data []byte) ([]Entry, error) {
 		text := string(bytes.TrimRight(line, "\r\n"))
 		switch { // most lines of a log are about other things
 		case strings.Contains(text, dumpMark):
-			if m := logDump.FindStringSubmatch(text); m != nil {
+			if m := logDump().FindStringSubmatch(text); m != nil {
 				l.dump(n, text, m)
 			} else {
 				l.bad(n, "after JIT code: there is no offset and bytes")
 			}
 		case strings.Contains(text, "flen="):
-			if m := logHeader.FindStringSubmatch(text); m != nil {
+			if m := logHeader().FindStringSubmatch(text); m != nil {
 				l.header(n, text, m)
 			}
 		}
@@ -197,7 +196,7 @@ func (l *logReader) dump(n int, text string, m []string) {
 // caller returns who printed a line, from what is in front of the match.
 func caller(text, match string) string {
 	prefix, _, _ := strings.Cut(text, match)
-	if m := logCaller.FindStringSubmatch(prefix); m != nil {
+	if m := logCaller().FindStringSubmatch(prefix); m != nil {
 		return m[1]
 	}
 	return ""
