@@ -12,9 +12,8 @@ import (
 // maxDefault is how many system calls DefaultInputs makes up.
 const maxDefault = 64
 
-// audits are the architectures that filters may ask for (linux/audit.h): x86_64,
-// i386, ARM, aarch64.
-var audits = []uint32{0xc000003e, 0x40000003, 0x40000028, 0xc00000b7}
+// audits are the architectures that filters may ask for.
+var audits = []uint32{seccompdata.ArchX86_64, seccompdata.ArchI386, seccompdata.ArchARM, seccompdata.ArchAARCH64}
 
 // DefaultInputs are inputs for a program when nobody names any: for
 // socket filters the packets of the corpus, for seccomp filters system calls

@@ -15,7 +15,7 @@ import (
 // JIT is one of kjit's own emitters, its code executed in the emulator.
 type JIT struct {
 	profile *kernelabi.Profile
-	emitter emitter
+	emitter Compiler
 	last    compiled // what Run ran last
 	guest
 }
@@ -27,13 +27,8 @@ type compiled struct {
 	img  *kernelabi.Image
 }
 
-// emitter is what the emitters of all architectures have in common.
-type emitter interface {
-	Compile(bpf.Program, bpf.Kind, *kernelabi.Profile) (*kernelabi.Image, error)
-}
-
 // emitterFor finds the emitter that a profile names.
-func emitterFor(p *kernelabi.Profile) (emitter, error) {
+func emitterFor(p *kernelabi.Profile) (Compiler, error) {
 	if p.Arch == kernelabi.X86_64 {
 		return jitx86.ByName(p.Emitter)
 	}

@@ -17,9 +17,13 @@ func KindOf(input kernelabi.Input) bpf.Kind {
 	return bpf.Socket
 }
 
-// The blocks that a rerun may execute: first what nearly all programs without
-// loops need, so that code that loops is soon over with, then more than any.
-var traceBudgets = []uint64{1 << 12, 1 << 17}
+// MaxTrace is how many blocks of code a run that is traced may execute: more than
+// any program without loops does.
+const MaxTrace = 1 << 17
+
+// TraceBudgets are the blocks that such runs are given one after another: first
+// what nearly all programs need, so that code that loops is soon over with.
+func TraceBudgets() []uint64 { return []uint64{1 << 12, MaxTrace} }
 
 // maxTracers bounds the tracing machines of a Locator; each takes some 50 MiB at
 // most.
@@ -63,7 +67,7 @@ func (l *Locator) Locate(r Runner, prog bpf.Program, input kernelabi.Input) (*Pl
 		return nil, err
 	}
 	place := &Place{Program: slices.Clone(prog), Kind: kind, Image: img}
-	for _, budget := range traceBudgets {
+	for _, budget := range TraceBudgets() {
 		steps, result, err := tracer.machine.Trace(input, budget)
 		if err != nil {
 			return nil, err
@@ -91,7 +95,7 @@ func (l *Locator) tracer(r Runner) *guest {
 		l.tracers[0].guest.close()
 		l.tracers = slices.Delete(l.tracers, 0, 1)
 	}
-	options := []emulator.Option{emulator.WithBudget(traceBudgets[len(traceBudgets)-1])}
+	options := []emulator.Option{emulator.WithBudget(MaxTrace)}
 	if r, ok := r.(interface{ machineOptions() []emulator.Option }); ok {
 		options = append(slices.Clone(r.machineOptions()), options...)
 	}
@@ -132,7 +136,7 @@ func (p *Place) walk(reference []bpf.State, steps []emulator.Step) bool {
 			starts[pcmap[pc]] = pc
 		}
 	}
-	read := NeedsOf(p.Program, reference)
+	read, natives := NeedsOf(p.Program, reference), NewNatives(p.Image)
 	at := 0 // next reference state
 	for i := range steps {
 		pc, ok := starts[steps[i].Offset]
@@ -142,7 +146,7 @@ func (p *Place) walk(reference []bpf.State, steps []emulator.Step) bool {
 		for at < len(reference) && pcmap[reference[at].PC] == pcmap[reference[at].PC+1] {
 			at++
 		}
-		p.Got, p.Want = NativeState(p.Image, &steps[i]), nil
+		p.Got, p.Want = natives.State(&steps[i]), nil
 		if at == len(reference) {
 			p.What, p.How = Next, fmt.Sprintf("the code goes on to instruction %d, the interpreter has returned", pc)
 			return true
@@ -167,7 +171,7 @@ func (p *Place) walk(reference []bpf.State, steps []emulator.Step) bool {
 func (p *Place) end(steps []emulator.Step, result *emulator.Result) {
 	p.Want = nil
 	if len(steps) > 0 {
-		p.Got = NativeState(p.Image, &steps[len(steps)-1])
+		p.Got = NewNatives(p.Image).State(&steps[len(steps)-1])
 	}
 	switch f := result.Fault; {
 	case f != nil:

@@ -49,21 +49,34 @@ type Native struct {
 	Registers []uint64 // by Names
 }
 
-// NativeState takes the state from a step of a trace of img.
-func NativeState(img *kernelabi.Image, s *emulator.Step) *Native {
+// Natives takes states from the steps of traces of an image.
+type Natives struct {
+	img      *kernelabi.Image
+	names    []string // of the registers
+	base, sp int      // of them, those that the cells and the stack are counted from; base is -1 if cells are not known
+}
+
+// NewNatives returns what takes the states of img.
+func NewNatives(img *kernelabi.Image) *Natives {
+	t := &Natives{img: img, names: emulator.RegisterNames(img.Profile.Arch), base: -1}
+	t.sp = max(slices.Index(t.names, "sp"), slices.Index(t.names, "rsp"))
+	if img.Cells != nil {
+		t.base = slices.Index(t.names, img.Cells.Register)
+	}
+	return t
+}
+
+// State takes the state from a step. States share Names.
+func (t *Natives) State(s *emulator.Step) *Native {
 	n := &Native{
-		Offset: s.Offset, A: s.A, X: s.X, Known: !img.OtherRegisters,
-		Names: emulator.RegisterNames(img.Profile.Arch), Registers: slices.Clone(s.Registers),
+		Offset: s.Offset, A: s.A, X: s.X, Known: !t.img.OtherRegisters, Names: t.names, Registers: slices.Clone(s.Registers),
 	}
-	if img.Cells == nil {
+	if t.base < 0 {
 		return n
 	}
-	base, sp := slices.Index(n.Names, img.Cells.Register), max(slices.Index(n.Names, "sp"), slices.Index(n.Names, "rsp"))
-	if base < 0 {
-		return n
-	}
+	cells := t.img.Cells
 	for k := range n.M {
-		at := n.Registers[base] + uint64(img.Cells.Offset+k*img.Cells.Stride) - n.Registers[sp]
+		at := n.Registers[t.base] + uint64(cells.Offset+k*cells.Stride) - n.Registers[t.sp]
 		if at%4 == 0 && at/4 < uint64(len(s.Stack)) {
 			n.M[k], n.Cells = s.Stack[at/4], n.Cells|1<<k
 		}
@@ -89,6 +102,18 @@ func (n *Native) differs(want *bpf.State, needs Needs) (what string, got, right 
 	return "", 0, 0, false
 }
 
+// Story tells the place in a sentence: where, if that is known, and how both
+// sides part.
+func (p *Place) Story() string {
+	switch {
+	case p.PC >= 0:
+		return fmt.Sprintf("at instruction %d: %s", p.PC, p.How)
+	case len(p.Image.PCMap) > 0:
+		return "in the prologue: " + p.How
+	}
+	return p.How
+}
+
 // Print writes the place: what differs, both states, and the program's and the
 // machine's instructions.
 func (p *Place) Print(w io.Writer) {
@@ -96,15 +121,11 @@ func (p *Place) Print(w io.Writer) {
 		fmt.Fprintf(w, "  the kernel used an image that it had allocated and never written: %s\n", p.How)
 		return
 	}
-	where := "in the prologue"
-	if p.PC >= 0 {
-		where = fmt.Sprintf("at instruction %d", p.PC)
-	}
 	if len(p.Image.PCMap) == 0 {
 		p.printBare(w)
 		return
 	}
-	fmt.Fprintf(w, "  %s: %s\n", where, p.How)
+	fmt.Fprintf(w, "  %s\n", p.Story())
 	p.printStates(w)
 	listing.SideBySide(w, p.Program, p.Image, func(pc, offset int) bool {
 		if p.PC < 0 {

@@ -1,9 +1,6 @@
 package debug
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Breakpoints are those of both sides.
 type Breakpoints struct {
@@ -25,8 +22,8 @@ func (b *Breakpoints) Clear() { *b = Breakpoints{} }
 
 // BreakPC sets a breakpoint at a BPF instruction, or removes it if on is false.
 func (s *Session) BreakPC(pc int, on bool) error {
-	if pc < 0 || pc >= len(s.Program) {
-		return fmt.Errorf("no instruction %d: the program has 0 to %d", pc, len(s.Program)-1)
+	if err := s.checkPC(pc); err != nil {
+		return err
 	}
 	s.Breaks.PCs = put(s.Breaks.PCs, pc, on)
 	return nil

@@ -4,19 +4,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kjit-project/kjit/harness/listing"
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
 // nameCalls finds out which routines of the kernel the code refers to.
 func (s *Session) nameCalls() {
-	s.symbols = map[uint64]string{}
-	for name, addr := range s.Image.Profile.Symbols {
-		// Aliases at one address: the shorter name says as much.
-		if old, ok := s.symbols[addr]; !ok || len(name) < len(old) || len(name) == len(old) && name < old {
-			s.symbols[addr] = name
-		}
-	}
-	s.calls = map[int]string{}
+	s.symbols, s.calls = listing.Symbols(s.Image.Profile), map[int]string{}
 	refs, err := s.Image.References()
 	if err != nil {
 		return // bytes that are no code: what they call shows when they do

@@ -62,8 +62,8 @@ func (s *Session) End() { s.cursor = Cursor{len(s.record.States), len(s.record.S
 // ToPC goes to where a BPF instruction is executed next, be that later or
 // earlier. The error says that it is not on this input.
 func (s *Session) ToPC(pc int) error {
-	if pc < 0 || pc >= len(s.Program) {
-		return fmt.Errorf("no instruction %d: the program has 0 to %d", pc, len(s.Program)-1)
+	if err := s.checkPC(pc); err != nil {
+		return err
 	}
 	for i, st := range s.record.States {
 		if st.PC == pc {
@@ -96,12 +96,20 @@ func (s *Session) ToOffset(offset int) error {
 	return nil
 }
 
+// checkPC says why there is no instruction of a number.
+func (s *Session) checkPC(pc int) error {
+	if pc < 0 || pc >= len(s.Program) {
+		return fmt.Errorf("no instruction %d: the program has 0 to %d", pc, len(s.Program)-1)
+	}
+	return nil
+}
+
 // checkOffset says why there is no native instruction at an offset.
 func (s *Session) checkOffset(offset int) error {
-	switch {
-	case s.Image == nil:
-		return fmt.Errorf("there is no code: %s", s.NoCode)
-	case s.InstructionAt(offset) < 0:
+	if err := s.NeedCode(); err != nil {
+		return err
+	}
+	if s.InstructionAt(offset) < 0 {
 		return fmt.Errorf("no instruction starts at %#x: the code has %#x bytes", offset, len(s.Image.Code))
 	}
 	return nil

@@ -37,6 +37,14 @@ type Config struct {
 	Options []emulator.Option
 }
 
+// Noun is what an input is called.
+func (c *Config) Noun() string {
+	if c.Kind == bpf.Seccomp {
+		return "system call"
+	}
+	return "packet"
+}
+
 // Session is a program, its code, the recording of one input and a place in it.
 // It belongs to one goroutine. Close frees its machine.
 type Session struct {
@@ -94,10 +102,6 @@ func New(c Config) (*Session, error) {
 	return s, nil
 }
 
-// traceBudget is how many blocks of code one input may execute: more than any
-// program without loops does.
-const traceBudget = 1 << 17
-
 // load starts a machine with the image.
 func (s *Session) load(img *kernelabi.Image) error {
 	if _, ours := s.Target.(*harness.JIT); !ours && !img.Unfilled {
@@ -105,7 +109,7 @@ func (s *Session) load(img *kernelabi.Image) error {
 			return err
 		}
 	}
-	options := append(slices.Clone(s.Options), emulator.WithTrace(), emulator.WithBudget(traceBudget))
+	options := append(slices.Clone(s.Options), emulator.WithTrace(), emulator.WithBudget(harness.MaxTrace))
 	m, err := emulator.New(img.Profile.WithBase(img.Base), options...)
 	if err != nil {
 		return err
@@ -129,17 +133,17 @@ func (s *Session) Close() error {
 	return m.Close()
 }
 
+// NeedCode is the error that says why there is no code; nil if there is some.
+func (s *Session) NeedCode() error {
+	if s.Image == nil {
+		return fmt.Errorf("there is no code: %s", s.NoCode)
+	}
+	return nil
+}
+
 // Mapped reports whether it is known which code belongs to which instruction.
 // Without, the sides are stepped apart and compared at the end only.
 func (s *Session) Mapped() bool { return s.Image != nil && len(s.Image.PCMap) > 0 }
-
-// Noun is what an input is called.
-func (s *Session) Noun() string {
-	if s.Kind == bpf.Seccomp {
-		return "system call"
-	}
-	return "packet"
-}
 
 // Index returns the number of the selected input, from 0.
 func (s *Session) Index() int { return s.index }

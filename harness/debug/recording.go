@@ -71,7 +71,7 @@ func (s *Session) trace(r *Recording) error {
 		result emulator.Result
 		err    error
 	)
-	for _, budget := range []uint64{1 << 12, traceBudget} {
+	for _, budget := range harness.TraceBudgets() {
 		if steps, result, err = s.machine.Trace(r.Input, budget); err != nil {
 			return err
 		}
@@ -81,14 +81,11 @@ func (s *Session) trace(r *Recording) error {
 	}
 	r.Got = harness.OutcomeOf(&result)
 	r.Cut = len(steps) > maxSteps || r.Got.Kind == harness.Timeout
-	names := emulator.RegisterNames(s.Image.Profile.Arch)
+	natives := harness.NewNatives(s.Image)
 	steps = steps[:min(len(steps), maxSteps)]
 	r.Steps = make([]Step, len(steps))
 	for i := range steps {
-		r.Steps[i].Native = *harness.NativeState(s.Image, &steps[i])
-		r.Steps[i].Names = names // one slice for all
-	}
-	for i := range r.Steps {
+		r.Steps[i].Native = *natives.State(&steps[i])
 		r.Steps[i].Call = s.callOf(&r.Steps[i])
 	}
 	return nil

@@ -1,6 +1,8 @@
 package debug
 
 import (
+	"fmt"
+
 	"github.com/kjit-project/kjit/bpf"
 )
 
@@ -64,8 +66,48 @@ func (st *State) Differs(what string) *Difference {
 	return nil
 }
 
-// CellsUsed are the cells of M[] that the program names: bit k for M[k].
-func (s *Session) CellsUsed() (cells uint16) {
+// Variable is A, X or a cell of M[] at a cursor.
+type Variable struct {
+	Name  string // "A", "X", "M[3]"
+	Want  uint32 // the interpreter's
+	Got   uint32 // the code's
+	Known bool   // what the code has
+}
+
+// Variables are A, X and the cells that the program names. native reports
+// whether A and X can be seen in the code here.
+func (s *Session) Variables(st *State) (all []Variable, native bool) {
+	var step Step
+	if native = st.Step != nil && s.Mapped() && st.Step.Known && !st.NativeEnded; native {
+		step = *st.Step
+	}
+	all = []Variable{{"A", st.BPF.A, step.A, native}, {"X", st.BPF.X, step.X, native}}
+	for k, cells := 0, s.cellsUsed(); k < bpf.MemWords; k++ {
+		if cells>>k&1 != 0 {
+			all = append(all, Variable{fmt.Sprintf("M[%d]", k), st.BPF.M[k], step.M[k], step.Cells&st.Stored>>k&1 != 0})
+		}
+	}
+	return all, native
+}
+
+// Signs mark a line of a listing, in three columns: the cursor, a breakpoint,
+// what was executed or is to blame.
+func Signs(cursor, stop, done, blame bool) string {
+	text := []byte("   ")
+	for _, c := range []struct {
+		on   bool
+		at   int
+		sign byte
+	}{{cursor, 0, '>'}, {stop, 1, '*'}, {done, 2, '+'}, {blame, 2, '!'}} {
+		if c.on {
+			text[c.at] = c.sign
+		}
+	}
+	return string(text)
+}
+
+// cellsUsed are the cells of M[] that the program names: bit k for M[k].
+func (s *Session) cellsUsed() (cells uint16) {
 	for _, ins := range s.Program {
 		if ins.Code == bpf.LdMem || ins.Code == bpf.LdxMem {
 			cells |= 1 << ins.K

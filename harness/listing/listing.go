@@ -71,16 +71,22 @@ func Disassemble(img *kernelabi.Image) []Native {
 	return out
 }
 
-// symbolNames resolves the addresses the profile knows, and the image's own to
-// offsets, so that jumps read as in the listing.
-func symbolNames(img *kernelabi.Image) symbols {
+// Symbols names the addresses that a profile knows.
+func Symbols(p *kernelabi.Profile) map[uint64]string {
 	byAddr := map[uint64]string{}
-	for name, addr := range img.Profile.Symbols {
+	for name, addr := range p.Symbols {
 		// Aliases at one address: the shorter name says as much.
 		if old, ok := byAddr[addr]; !ok || len(name) < len(old) || len(name) == len(old) && name < old {
 			byAddr[addr] = name
 		}
 	}
+	return byAddr
+}
+
+// symbolNames resolves the addresses the profile knows, and the image's own to
+// offsets, so that jumps read as in the listing.
+func symbolNames(img *kernelabi.Image) symbols {
+	byAddr := Symbols(img.Profile)
 	return func(addr uint64) (string, uint64) {
 		if img.Contains(addr) || addr == img.End() {
 			return fmt.Sprintf("%#x", addr-img.Base), addr

@@ -2,7 +2,6 @@ package livekernel
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -174,5 +173,3 @@ func compileBPF(req *Request) (*compiled, error) {
 	}
 	return &compiled{Base: uint64(addrs[0]), Image: code, Flen: size / 8}, nil
 }
-
-func asUint64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }

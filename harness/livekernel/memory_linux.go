@@ -1,6 +1,7 @@
 package livekernel
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -109,7 +110,7 @@ func (m *bpfMemory) task() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return asUint64(found), nil
+	return binary.NativeEndian.Uint64(found), nil
 }
 
 // kernelReader is a reader of the running kernel.

@@ -117,9 +117,9 @@ type nativeABI struct {
 // nativeABIs are those of the architectures that this works on, by GOARCH. All
 // are little-endian.
 var nativeABIs = map[string]nativeABI{
-	"amd64": {audit: 0xc000003e, exempt: []uint32{335, 336}}, // uretprobe, uprobe
-	"arm64": {audit: 0xc00000b7},
-	"arm":   {audit: 0x40000028, wordArgs: true},
+	"amd64": {audit: seccompdata.ArchX86_64, exempt: []uint32{335, 336}}, // uretprobe, uprobe
+	"arm64": {audit: seccompdata.ArchAARCH64},
+	"arm":   {audit: seccompdata.ArchARM, wordArgs: true},
 }
 
 // freeWord finds a word of the arguments that no instruction of prog reads.

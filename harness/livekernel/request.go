@@ -77,10 +77,7 @@ func (r *Request) record(kernel, cpu string, c *compiled, layout kernelabi.Layou
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
-	rec.Symbols = map[string]kernelabi.HexUint{}
-	for name, addr := range found {
-		rec.Symbols[name] = kernelabi.HexUint(addr)
-	}
+	rec.Symbols = kernelabi.HexAddresses(found)
 	if rec.CPU.Features, err = img.Needs(); err != nil {
 		return nil, err
 	}

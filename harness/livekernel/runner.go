@@ -63,7 +63,7 @@ func (r *Runner) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.Input, 
 	var failure *harness.Failure
 	switch {
 	case errors.As(err, &failure):
-		fill(got, harness.Outcome{Kind: harness.Failed, Why: failure.Error(), PC: -1, ShiftPC: -1})
+		return harness.Declined(failure, inputs, out)
 	case err != nil:
 		return out, err
 	}
@@ -78,9 +78,6 @@ func untried(why string) harness.Outcome {
 	return harness.Outcome{Kind: harness.Untried, Why: why, PC: -1, ShiftPC: -1}
 }
 
-// enomem is ENOMEM on all Linux.
-const enomem = syscall.Errno(12)
-
 // refusedWith is the outcome of a program that the kernel does not take.
 func refusedWith(errno syscall.Errno) harness.Outcome {
 	o := harness.Outcome{Kind: harness.Rejected, Why: "the kernel refuses it: " + errno.Error(), PC: -1, ShiftPC: -1}
@@ -88,7 +85,7 @@ func refusedWith(errno syscall.Errno) harness.Outcome {
 	case kernelabi.EINVAL:
 	case kernelabi.ENOTSUPP:
 		o.Kind, o.Why = harness.Refused, "the kernel's JIT does not compile it"
-	case enomem:
+	case syscall.Errno(seccompdata.ENOMEM):
 		o.Kind, o.Why = harness.Untried, "the kernel has no memory for it: sysctl -w net.core.optmem_max=4000000 allows more"
 	default:
 		o.Kind = harness.Untried

@@ -117,7 +117,7 @@ func loadInputs(ctx context.Context, p *printer, name string) error {
 	if config.Program == nil {
 		config.Kind = harness.KindOf(inputs[0])
 		p.c.config = config
-		p.printf("%s\n", p.c.count(len(inputs)))
+		p.printf("%s\n", plural(len(inputs), config.Noun()))
 		return nil
 	}
 	if kind := harness.KindOf(inputs[0]); kind != config.Kind {
@@ -199,8 +199,8 @@ func stepNative(_ context.Context, p *printer, args string) error {
 	if err != nil {
 		return err
 	}
-	if p.s.Image == nil {
-		return fmt.Errorf("there is no code: %s", p.s.NoCode)
+	if err := p.s.NeedCode(); err != nil {
+		return err
 	}
 	p.s.StepNative(n)
 	p.where()
@@ -325,8 +325,8 @@ func place(text string) (pc, offset int, ok bool, err error) {
 // untilDivergence goes to the first difference of this packet, or when that was
 // shown of those behind it.
 func untilDivergence(ctx context.Context, p *printer, _ string) error {
-	if p.s.Image == nil {
-		return fmt.Errorf("there is no code: %s", p.s.NoCode)
+	if err := p.s.NeedCode(); err != nil {
+		return err
 	}
 	first, was := p.s.Index(), p.s.Cursor()
 	seen := p.c.found == first && p.s.PastDivergence()
@@ -393,8 +393,8 @@ func disassemble(_ context.Context, p *printer, args string) error {
 	case args == "" || strings.HasPrefix("bpf", args):
 		p.program(false)
 	case strings.HasPrefix("native", args):
-		if p.s.Image == nil {
-			return fmt.Errorf("there is no code: %s", p.s.NoCode)
+		if err := p.s.NeedCode(); err != nil {
+			return err
 		}
 		p.program(true)
 	default:

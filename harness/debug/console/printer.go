@@ -8,7 +8,9 @@ import (
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/debug"
+	"github.com/kjit-project/kjit/kernelabi"
 )
 
 // printer writes the output of one command.
@@ -24,15 +26,6 @@ func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p.w, format, 
 func (p *printer) again() {
 	p.s = p.c.session
 	p.about()
-}
-
-// count is how many inputs there are, in words.
-func (c *Console) count(n int) string {
-	noun := "packet"
-	if c.config.Kind == bpf.Seccomp {
-		noun = "system call"
-	}
-	return plural(n, noun)
 }
 
 func plural(n int, noun string) string {
@@ -59,7 +52,7 @@ func (p *printer) native(i int) string {
 // about tells what there is to be debugged.
 func (p *printer) about() {
 	s := p.s
-	p.printf("%s: %s, on %s", s.Name, plural(len(s.Program), "instruction"), p.c.count(len(s.Inputs)))
+	p.printf("%s: %s, on %s", s.Name, plural(len(s.Program), "instruction"), plural(len(s.Inputs), s.Noun()))
 	if len(p.c.config.Inputs) == 0 {
 		p.printf(" of kjit's own: none were named")
 	}
@@ -102,36 +95,25 @@ func (p *printer) where() {
 	}
 	p.code(st)
 	// A column of code only where A and X can be seen in it.
-	native := st.Step != nil && p.s.Mapped() && st.Step.Known && !st.NativeEnded
+	variables, native := p.s.Variables(st)
 	if native {
 		p.printf("       %-20s  native\n", "bpf")
 	}
-	line := func(what string, want, got uint32, known bool) {
-		text := fmt.Sprintf("%-6s %08x %-11d", what+":", want, want)
-		if native && known {
+	for _, v := range variables {
+		text := fmt.Sprintf("%-6s %08x %-11d", v.Name+":", v.Want, v.Want)
+		if v.Known {
 			mark := ""
-			if d := st.Differs(what); d != nil && d.Used {
+			if d := st.Differs(v.Name); d != nil && d.Used {
 				mark = differs
 			} else if d != nil {
 				mark = unused
 			}
-			text = fmt.Sprintf("%s  %08x %-11d %s", text, got, got, mark)
+			text = fmt.Sprintf("%s  %08x %-11d %s", text, v.Got, v.Got, mark)
 		}
 		p.printf("%s\n", strings.TrimRight(text, " "))
 	}
-	var step debug.Step
-	if st.Step != nil {
-		step = *st.Step
-	}
-	line("A", st.BPF.A, step.A, true)
-	line("X", st.BPF.X, step.X, true)
-	for k, cells := 0, p.s.CellsUsed(); k < bpf.MemWords; k++ {
-		if cells>>k&1 != 0 {
-			line(fmt.Sprintf("M[%d]", k), st.BPF.M[k], step.M[k], step.Cells&st.Stored>>k&1 != 0)
-		}
-	}
 	for _, d := range st.Differences {
-		if d.What == "next" || d.What == "end" {
+		if d.What == harness.Next || d.What == harness.End {
 			p.printf("%s      %s\n", differs, d.How)
 		}
 	}
@@ -191,23 +173,6 @@ func (p *printer) breakpoints() {
 	}
 }
 
-// signs mark a line of a listing: the cursor, a breakpoint, what was executed.
-func signs(cursor, stop, done, blame bool) string {
-	text := []byte("    ")
-	for i, c := range []struct {
-		on   bool
-		sign byte
-	}{{cursor, '>'}, {stop, '*'}, {done, '+'}} {
-		if c.on {
-			text[i] = c.sign
-		}
-	}
-	if blame {
-		text[2] = '!'
-	}
-	return string(text)
-}
-
 // program lists the program, with native the code of each instruction below it.
 func (p *printer) program(native bool) {
 	s, st := p.s, p.s.State()
@@ -216,7 +181,7 @@ func (p *printer) program(native bool) {
 		blame = d.PC
 	}
 	line := func(pc int) {
-		p.printf("%s%s\n", signs(!st.Ended && st.BPF.PC == pc, s.Breaks.PC(pc), done[pc], blame == pc), instruction(pc, s.Program[pc]))
+		p.printf("%s %s\n", debug.Signs(!st.Ended && st.BPF.PC == pc, s.Breaks.PC(pc), done[pc], blame == pc), instruction(pc, s.Program[pc]))
 	}
 	if !native || !s.Mapped() {
 		for pc := range s.Program {
@@ -234,7 +199,7 @@ func (p *printer) program(native bool) {
 			next++
 		}
 		here := st.Step != nil && !st.NativeEnded && st.Step.Offset == n.Offset
-		p.printf("%s  %-5s %-20x  %s\n", signs(here, s.Breaks.Offset(n.Offset), doneNative[i], false), fmt.Sprintf("@%x", n.Offset), n.Bytes, n.Text)
+		p.printf("%s   %-5s %-20x  %s\n", debug.Signs(here, s.Breaks.Offset(n.Offset), doneNative[i], false), fmt.Sprintf("@%x", n.Offset), n.Bytes, n.Text)
 	}
 }
 
@@ -247,7 +212,7 @@ func (p *printer) processor() {
 	}
 	const perLine = 4
 	digits := 16
-	if p.s.Image.Profile.Arch != "x86_64" {
+	if p.s.Image.Profile.Arch != kernelabi.X86_64 {
 		digits = 8
 	}
 	var line strings.Builder
@@ -280,10 +245,11 @@ func (p *printer) bytes() {
 // differences tells what is not the same here, and on this packet.
 func (p *printer) differences() {
 	st := p.s.State()
-	switch {
-	case p.s.Image == nil:
-		p.printf("there is no code: %s\n", p.s.NoCode)
+	if err := p.s.NeedCode(); err != nil {
+		p.printf("%v\n", err)
 		return
+	}
+	switch {
 	case !st.Together && !p.s.Mapped():
 		p.printf("nothing to compare before both sides have ended: there is no map\n")
 	case !st.Together:

@@ -10,24 +10,6 @@ import (
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
-// signs are the marks in front of a line of a listing.
-func signs(cursor, stop, done, blame bool) string {
-	text := []byte("   ")
-	if cursor {
-		text[0] = '>'
-	}
-	if stop {
-		text[1] = '*'
-	}
-	if done {
-		text[2] = '+'
-	}
-	if blame {
-		text[2] = '!'
-	}
-	return string(text)
-}
-
 // wideListing is from what width on instructions are printed as tcpdump does.
 const wideListing = 52
 
@@ -57,7 +39,7 @@ func (m *Model) program(st *debug.State, width, height int) []string {
 	from, to := window(len(s.Program), height-1, st.BPF.PC)
 	for pc := from; pc < to; pc++ {
 		cursor := !st.Ended && st.BPF.PC == pc
-		line := signs(cursor, s.Breaks.PC(pc), done[pc], blame == pc) + instruction(pc, s.Program[pc], width)
+		line := debug.Signs(cursor, s.Breaks.PC(pc), done[pc], blame == pc) + instruction(pc, s.Program[pc], width)
 		switch {
 		case cursor:
 			line = here.Styled(pad(line, width))
@@ -97,7 +79,7 @@ func (m *Model) code(st *debug.State, width, height int) []string {
 		if width >= wideListing+16 {
 			text = fmt.Sprintf("%-21x %s", n.Bytes, n.Text)
 		}
-		line := fmt.Sprintf("%s%-3s %4x %s", signs(cursor, s.Breaks.Offset(n.Offset), done[i], false), pc, n.Offset, text)
+		line := fmt.Sprintf("%s%-3s %4x %s", debug.Signs(cursor, s.Breaks.Offset(n.Offset), done[i], false), pc, n.Offset, text)
 		if cursor {
 			line = here.Styled(pad(line, width))
 		}
@@ -108,38 +90,24 @@ func (m *Model) code(st *debug.State, width, height int) []string {
 
 // variables is the pane of A, X and M[].
 func (m *Model) variables(st *debug.State) []string {
-	s := m.s
-	native := st.Step != nil && s.Mapped() && st.Step.Known && !st.NativeEnded
+	all, native := m.s.Variables(st)
 	title := fmt.Sprintf("%-7s%-10s", "", "bpf")
 	if native {
 		title += " native"
 	}
 	lines := []string{head(title)}
-	line := func(what string, want, got uint32, known bool) {
-		text := fmt.Sprintf("%-6s %08x  ", what, want)
-		if !native || !known {
-			lines = append(lines, text)
-			return
-		}
-		text += fmt.Sprintf(" %08x", got)
-		switch d := st.Differs(what); {
-		case d != nil && d.Used:
-			text = m.wrong(text + " !")
-		case d != nil:
-			text = text + " ~"
+	for _, v := range all {
+		text := fmt.Sprintf("%-6s %08x  ", v.Name, v.Want)
+		if v.Known {
+			text += fmt.Sprintf(" %08x", v.Got)
+			switch d := st.Differs(v.Name); {
+			case d != nil && d.Used:
+				text = m.wrong(text + " !")
+			case d != nil:
+				text += " ~"
+			}
 		}
 		lines = append(lines, text)
-	}
-	var step debug.Step
-	if st.Step != nil {
-		step = *st.Step
-	}
-	line("A", st.BPF.A, step.A, true)
-	line("X", st.BPF.X, step.X, true)
-	for k, cells := 0, s.CellsUsed(); k < bpf.MemWords; k++ {
-		if cells>>k&1 != 0 {
-			line(fmt.Sprintf("M[%d]", k), st.BPF.M[k], step.M[k], step.Cells&st.Stored>>k&1 != 0)
-		}
 	}
 	return lines
 }

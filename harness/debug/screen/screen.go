@@ -102,8 +102,8 @@ func (m *Model) key(key string) tea.Cmd {
 		return nil
 	}
 	m.message = ""
-	for i := range keys {
-		if k := &keys[i]; strings.Contains(" "+k.names+" ", " "+key+" ") {
+	for _, k := range keys() {
+		if strings.Contains(" "+k.names+" ", " "+key+" ") {
 			return k.do(m)
 		}
 	}
@@ -119,13 +119,12 @@ type binding struct {
 	do    func(m *Model) tea.Cmd
 }
 
-var keys []binding
-
-func init() { // keys shows itself
+// keys lists them as the help does.
+func keys() []binding {
 	does := func(do func(m *Model)) func(m *Model) tea.Cmd {
 		return func(m *Model) tea.Cmd { do(m); return nil }
 	}
-	keys = []binding{
+	return []binding{
 		{"n s down space", "n s down", "step: execute a BPF instruction, the code follows", does(func(m *Model) { m.s.Step(1) })},
 		{"p up", "p up", "back by a BPF instruction", does(func(m *Model) { m.s.Step(-1) })},
 		{"N S right", "N right", "execute a native instruction, the program follows", does(func(m *Model) { m.native(1) })},
@@ -145,8 +144,8 @@ func init() { // keys shows itself
 }
 
 func (m *Model) native(n int) {
-	if m.s.Image == nil {
-		m.message = "there is no code: " + m.s.NoCode
+	if err := m.s.NeedCode(); err != nil {
+		m.note(err)
 		return
 	}
 	m.s.StepNative(n)
@@ -233,8 +232,8 @@ func (m *Model) goTo(text string) error {
 // diverge goes to the divergence of this packet, or when that was shown begins
 // to look for another.
 func (m *Model) diverge() tea.Cmd {
-	if m.s.Image == nil {
-		m.message = "there is no code: " + m.s.NoCode
+	if err := m.s.NeedCode(); err != nil {
+		m.note(err)
 		return nil
 	}
 	i := m.s.Index()

@@ -150,7 +150,7 @@ func (m *Model) place(st *debug.State) string {
 // helpLines are the screen of ?.
 func (m *Model) helpLines() []string {
 	lines := []string{heading.Styled("keys"), ""}
-	for _, k := range keys {
+	for _, k := range keys() {
 		lines = append(lines, fmt.Sprintf("  %-9s %s", k.shown, k.help))
 	}
 	return append(lines, "",

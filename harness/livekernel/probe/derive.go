@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/seccompdata"
 )
 
 // errTooLong: a program has no room for the instructions that show its value.
@@ -71,10 +72,10 @@ func sliced(prog bpf.Program, shift, width int) (bpf.Program, error) {
 // arrives, or does not.
 func visibleBits(n int) int { return min(max(bits.Len(uint(n)+1)-1, 1), 16) }
 
-// The values with which seccomp filters end here (linux/seccomp.h).
+// The values with which seccomp filters end here.
 const (
-	retErrno = 0x00050000
-	retAllow = 0x7fff0000
+	retErrno = uint32(seccompdata.Errno)
+	retAllow = uint32(seccompdata.Allow)
 )
 
 // partBits are the bits of a value that an error number holds, parts how many
