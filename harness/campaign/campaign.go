@@ -90,6 +90,11 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
+// Ranges returns how many ranges it takes for so many programs.
+func (s *Settings) Ranges(programs uint64) uint64 {
+	return (programs + uint64(s.Size) - 1) / uint64(s.Size)
+}
+
 // Target is a JIT that a campaign is against.
 type Target struct {
 	Name    string // as kjit replay --jit takes it

@@ -203,7 +203,7 @@ func TestMinimise(t *testing.T) {
 // A finding that does not show again is kept, and says so.
 func TestUnreproduced(t *testing.T) {
 	cfg := small(t, 1, 8, "linux-3.10-x86_64")
-	f := newFinisher(cfg, t.TempDir())
+	f := newBacklog(cfg, t.TempDir())
 	finding := &Finding{Target: "linux-3.10-x86_64", Rule: "and-k", How: judge.Value, Count: 1, Want: "1", Got: "2",
 		Program: bpf.Program{{Code: bpf.LdImm, K: 7}, {Code: bpf.RetA}}, Input: kernelabi.NewSkb([]byte{1, 2, 3})}
 	f.add(finding)

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kjit-project/kjit/harness/judge"
 	"github.com/kjit-project/kjit/harness/repro"
@@ -28,116 +27,60 @@ type Report struct {
 	Shrunk bool   // it is as small as it gets
 }
 
-// Comments of files.
+// NewReport is that of a finding that has no file yet.
+func NewReport(f *Finding) *Report {
+	return &Report{Finding: f, Insns: len(f.Program), Bytes: inputBytes(f.Input)}
+}
+
+// CommentRaw is that of a file that is to be replaced by a smaller one.
+const CommentRaw = "as it was found: it has not been made smaller yet"
+
+// Other comments of files.
 const (
-	commentRaw       = "as it was found: it has not been made smaller yet"
 	commentLarge     = "not as small as can be: the tries were used up"
 	commentNoRepro   = "it does not show when it is run alone: as it was found"
 	commentElsewhere = "it does not show when it is read from this file: as it was found"
 )
 
-// finisher makes files of findings, in a goroutine of its own.
-type finisher struct {
-	cfg *Config
-	dir string
-
-	mu      sync.Mutex
-	more    sync.Cond
-	queue   []*Finding
-	busy    bool
-	closed  bool
-	err     error
-	reports map[judge.Signature]*Report
-	judges  map[string]*judge.Judge
-	done    chan struct{}
-	last    *repro.Repro // what was written last, with a folder or without
+// Finisher makes files of findings, one at a time. It serves one goroutine; Close
+// frees its machines.
+type Finisher struct {
+	cfg    *Config
+	dir    string // "": nothing is written
+	judges map[string]*judge.Judge
+	last   *repro.Repro // what was made last, with a folder or without
 }
 
-func newFinisher(cfg *Config, dir string) *finisher {
-	f := &finisher{cfg: cfg, dir: dir, reports: map[judge.Signature]*Report{}, judges: map[string]*judge.Judge{}, done: make(chan struct{})}
-	f.more.L = &f.mu
-	go f.work()
-	return f
+// NewFinisher returns one that writes no files, for who does a campaign otherwise
+// than with [Run].
+func (c *Config) NewFinisher() *Finisher { return c.newFinisher("") }
+
+func (c *Config) newFinisher(dir string) *Finisher {
+	return &Finisher{cfg: c, dir: dir, judges: map[string]*judge.Judge{}}
 }
 
-// add queues findings.
-func (f *finisher) add(findings ...*Finding) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.queue = append(f.queue, findings...)
-	f.more.Signal()
-}
-
-// waiting returns how many findings have no final file yet.
-func (f *finisher) waiting() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := len(f.queue)
-	if f.busy {
-		n++
+// Finish returns the file of a finding, as small as it gets. It depends on the
+// finding alone.
+func (f *Finisher) Finish(finding *Finding) (*Report, []byte, error) {
+	report, err := f.finish(finding)
+	if err != nil {
+		return nil, nil, err
 	}
-	return n
+	file, err := f.last.Format()
+	return report, file, err
 }
 
-// failed returns the error that stopped the finisher, if any.
-func (f *finisher) failed() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
-}
-
-// close waits until all files are written.
-func (f *finisher) close() error {
-	f.mu.Lock()
-	f.closed = true
-	f.more.Signal()
-	f.mu.Unlock()
-	<-f.done
+// Close frees what the finisher holds.
+func (f *Finisher) Close() error {
 	var errs []error
 	for _, j := range f.judges {
 		errs = append(errs, j.Close(), j.Runner().Close())
 	}
-	return errors.Join(append(errs, f.err)...)
-}
-
-func (f *finisher) work() {
-	defer close(f.done)
-	for {
-		f.mu.Lock()
-		for len(f.queue) == 0 && !f.closed {
-			f.more.Wait()
-		}
-		if len(f.queue) == 0 {
-			f.mu.Unlock()
-			return
-		}
-		next := f.queue[0]
-		f.queue, f.busy = f.queue[1:], true
-		f.mu.Unlock()
-		report, err := f.finish(next)
-		f.mu.Lock()
-		f.busy = false
-		if err != nil {
-			f.err, f.queue = err, nil
-		} else {
-			f.reports[next.Signature()] = report
-		}
-		f.mu.Unlock()
-	}
-}
-
-// report returns what is known of a finding.
-func (f *finisher) report(finding *Finding) *Report {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r := f.reports[finding.Signature()]; r != nil {
-		return r
-	}
-	return &Report{Finding: finding, Insns: len(finding.Program), Bytes: inputBytes(finding.Input)}
+	return errors.Join(errs...)
 }
 
 // judgeOf returns the judge of a target.
-func (f *finisher) judgeOf(name string) (*judge.Judge, error) {
+func (f *Finisher) judgeOf(name string) (*judge.Judge, error) {
 	if j := f.judges[name]; j != nil {
 		return j, nil
 	}
@@ -154,13 +97,13 @@ func (f *finisher) judgeOf(name string) (*judge.Judge, error) {
 }
 
 // found says where a finding comes from, in its file.
-func (f *finisher) found(finding *Finding) string {
+func (f *Finisher) found(finding *Finding) string {
 	return fmt.Sprintf("kjit fuzz, seed %d, case %d", f.cfg.Seed, finding.Case)
 }
 
 // finish writes the file of a finding: first as it was found, then smaller. A
 // file that is there already is left as it is.
-func (f *finisher) finish(finding *Finding) (*Report, error) {
+func (f *Finisher) finish(finding *Finding) (*Report, error) {
 	j, err := f.judgeOf(finding.Target)
 	if err != nil {
 		return nil, err
@@ -169,7 +112,7 @@ func (f *finisher) finish(finding *Finding) (*Report, error) {
 	report := &Report{Finding: finding}
 	if f.dir != "" {
 		report.File = filepath.Join(f.dir, sig.String()+repro.Extension)
-		if old, err := repro.Read(report.File); err == nil && old.Found == f.found(finding) && !slices.Contains(old.Comments, commentRaw) {
+		if old, err := repro.Read(report.File); err == nil && old.Found == f.found(finding) && !slices.Contains(old.Comments, CommentRaw) {
 			report.fill(old)
 			return report, nil
 		}
@@ -179,9 +122,11 @@ func (f *finisher) finish(finding *Finding) (*Report, error) {
 		return nil, err
 	}
 	if d == nil || d.Signature != sig {
-		return report, f.write(report, f.raw(finding), commentNoRepro)
+		raw := finding.Repro()
+		raw.Found = f.found(finding)
+		return report, f.write(report, raw, commentNoRepro)
 	}
-	if err := f.write(report, f.made(finding, d), commentRaw); err != nil {
+	if err := f.write(report, f.made(finding, d), CommentRaw); err != nil {
 		return nil, err
 	}
 	small := shrink.Shrink(finding.Program, finding.Input, j.Shows(sig), shrink.Options{Profile: j.Runner().Profile(), Tries: shrinkTries})
@@ -206,7 +151,7 @@ func (f *finisher) finish(finding *Finding) (*Report, error) {
 }
 
 // made is the file of a divergence.
-func (f *finisher) made(finding *Finding, d *judge.Divergence) *repro.Repro {
+func (f *Finisher) made(finding *Finding, d *judge.Divergence) *repro.Repro {
 	r := repro.New(d)
 	r.JIT, r.Found = finding.Target, f.found(finding)
 	if strings.HasPrefix(r.JIT, "exec:") {
@@ -215,16 +160,16 @@ func (f *finisher) made(finding *Finding, d *judge.Divergence) *repro.Repro {
 	return r
 }
 
-// raw is the file of a finding that nobody has looked at closely.
-func (f *finisher) raw(finding *Finding) *repro.Repro {
+// Repro is the file of a finding that nobody has looked at closely.
+func (f *Finding) Repro() *repro.Repro {
 	return &repro.Repro{
-		JIT: finding.Target, Kind: finding.Kind, Expect: repro.Diverge, Divergence: finding.How, Rule: finding.Rule,
-		Want: finding.Want, Got: finding.Got, Found: f.found(finding), Program: finding.Program, Input: finding.Input,
+		JIT: f.Target, Kind: f.Kind, Expect: repro.Diverge, Divergence: f.How, Rule: f.Rule,
+		Want: f.Want, Got: f.Got, Program: f.Program, Input: f.Input,
 	}
 }
 
 // shows runs a file's content again as kjit replay does.
-func (f *finisher) shows(j *judge.Judge, r *repro.Repro) (bool, error) {
+func (f *Finisher) shows(j *judge.Judge, r *repro.Repro) (bool, error) {
 	data, err := r.Format()
 	if err != nil {
 		return false, err
@@ -238,7 +183,7 @@ func (f *finisher) shows(j *judge.Judge, r *repro.Repro) (bool, error) {
 }
 
 // write writes a file, and into the report what it says.
-func (f *finisher) write(report *Report, r *repro.Repro, comment string) error {
+func (f *Finisher) write(report *Report, r *repro.Repro, comment string) error {
 	if comment != "" {
 		r.Comments = append(r.Comments, comment)
 	}
@@ -259,7 +204,7 @@ func (r *Report) fill(from *repro.Repro) {
 	r.Story, r.Insns, r.Bytes = from.How, len(from.Program), inputBytes(from.Input)
 	has := func(comment string) bool { return slices.Contains(from.Comments, comment) }
 	r.Shows = !has(commentNoRepro) && !has(commentElsewhere)
-	r.Shrunk = r.Shows && !has(commentRaw) && !has(commentLarge)
+	r.Shrunk = r.Shows && !has(CommentRaw) && !has(commentLarge)
 }
 
 func inputBytes(in kernelabi.Input) int {

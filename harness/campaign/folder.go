@@ -87,7 +87,7 @@ func OpenFolder(dir string, s *Settings) (_ *Folder, err error) {
 	}
 	switch has, err := ReadSettings(dir); {
 	case err == nil:
-		if err := has.differs(s); err != nil {
+		if err := has.Differs(s); err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -116,28 +116,30 @@ func (f *Folder) Close() error {
 	return errors.Join(errs...)
 }
 
+// Settings are those of the campaign.
+func (f *Folder) Settings() Settings { return f.settings }
+
+// HasRanges reports whether [Run] has worked on the campaign in a folder.
+func HasRanges(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, journalFile))
+	return err == nil
+}
+
 // Findings is the folder that the findings are in.
 func (f *Folder) Findings() string { return filepath.Join(f.Dir, findingsDir) }
 
 // Load returns the state with all ranges that can be merged, and the results of
 // others that are done, by range.
 func (f *Folder) Load() (*State, map[uint64]*Result, error) {
-	s := NewState(&f.settings)
 	path := filepath.Join(f.Dir, stateFile)
-	data, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		if s, err = ParseState(data, &f.settings); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	s, err := readState(path, &f.settings)
+	if err != nil {
 		return nil, nil, err
 	}
 	if f.journal, err = openJournal(filepath.Join(f.Dir, journalFile)); err != nil {
 		return nil, nil, err
 	}
-	done := map[uint64]*Result{}
-	var drops []line
+	done, drops := map[uint64]*Result{}, map[uint64][]uint64{}
 	first, end := EpochRanges(s.frozen.Epoch)
 	lines, err := f.journal.read(&f.settings)
 	if err != nil {
@@ -148,7 +150,7 @@ func (f *Folder) Load() (*State, map[uint64]*Result, error) {
 		case l.Bad != "":
 			f.Notes = append(f.Notes, fmt.Sprintf("%s:%d: %s: its range is done again", journalFile, l.Number, l.Bad))
 		case l.Drop != nil:
-			drops = append(drops, l.line)
+			drops[l.Next] = append(drops[l.Next], l.Drop...)
 		case l.Result == nil || l.Result.Range < first: // of an epoch that is in the state
 		case l.Result.Range >= end:
 			return nil, nil, fmt.Errorf("%s is missing or old: %s has range %d of a later epoch: copy all files of a campaign, or none", path, journalFile, l.Result.Range)
@@ -156,25 +158,48 @@ func (f *Folder) Load() (*State, map[uint64]*Result, error) {
 			done[l.Result.Range] = l.Result
 		}
 	}
-	for {
-		for _, l := range drops {
-			if l.Next == s.Next {
-				s.drop(l.Drop)
-			}
-		}
-		r := done[s.Next]
-		if r == nil {
-			break
-		}
-		delete(done, s.Next)
-		if _, err := s.Merge(r); err != nil {
-			return nil, nil, err
-		}
+	if err := s.goOn(done, drops); err != nil {
+		return nil, nil, err
 	}
 	if s.Next == end {
 		err = f.keep(s)
 	}
 	return s, done, err
+}
+
+// readState reads the state at the beginning of an epoch; without a file it is
+// that of the first.
+func readState(path string, s *Settings) (*State, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return NewState(s), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := ParseState(data, s)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return state, nil
+}
+
+// goOn merges the results, by range, that are next, and takes them out of the map.
+// drops are the hashes of programs that leave the corpus before a range is merged.
+func (s *State) goOn(done map[uint64]*Result, drops map[uint64][]uint64) error {
+	for {
+		if hashes := drops[s.Next]; hashes != nil {
+			s.drop(hashes)
+		}
+		r := done[s.Next]
+		if r == nil {
+			return nil
+		}
+		delete(done, s.Next)
+		if _, err := s.Merge(r); err != nil {
+			return err
+		}
+	}
 }
 
 // add writes results into the journal. When it returns they are safe.

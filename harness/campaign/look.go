@@ -28,14 +28,8 @@ func Look(dir string) (*Settings, *State, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
-	s := NewState(settings)
-	data, err := os.ReadFile(filepath.Join(dir, stateFile))
-	switch {
-	case err == nil:
-		if s, err = ParseState(data, settings); err != nil {
-			return nil, nil, &fs.PathError{Op: "read", Path: filepath.Join(dir, stateFile), Err: err}
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	s, err := readState(filepath.Join(dir, stateFile), settings)
+	if err != nil {
 		return nil, nil, err
 	}
 	results, drops := map[uint64]*Result{}, map[uint64][]uint64{}
@@ -48,16 +42,8 @@ func Look(dir string) (*Settings, *State, error) {
 			results[l.Result.Range] = l.Result
 		}
 	}
-	for {
-		if hashes := drops[s.Next]; hashes != nil {
-			s.drop(hashes)
-		}
-		next := results[s.Next]
-		if next == nil {
-			return settings, s, nil
-		}
-		if _, err := s.Merge(next); err != nil {
-			return nil, nil, err
-		}
+	if err := s.goOn(results, drops); err != nil {
+		return nil, nil, err
 	}
+	return settings, s, nil
 }

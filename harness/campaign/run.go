@@ -60,10 +60,10 @@ func Run(ctx context.Context, cfg *Config, o Options) (*Summary, error) {
 		c.Stop = context.Background()
 	}
 	c.status = Status{State: c.state, Began: began, Before: c.state.Totals}
-	c.finisher = newFinisher(cfg, dir)
-	c.finisher.add(c.state.Findings()...)
+	c.backlog = newBacklog(cfg, dir)
+	c.backlog.add(c.state.Findings()...)
 	err := c.run(ctx)
-	if closing := c.finisher.close(); err == nil {
+	if closing := c.backlog.close(); err == nil {
 		err = closing
 	}
 	if err != nil {
@@ -71,7 +71,7 @@ func Run(ctx context.Context, cfg *Config, o Options) (*Summary, error) {
 	}
 	s := &Summary{State: c.state, Before: c.status.Before, Took: time.Since(began)}
 	for _, f := range c.state.order {
-		s.Reports = append(s.Reports, c.finisher.report(f))
+		s.Reports = append(s.Reports, c.backlog.report(f))
 	}
 	return s, nil
 }
@@ -80,11 +80,11 @@ func Run(ctx context.Context, cfg *Config, o Options) (*Summary, error) {
 type coordinator struct {
 	cfg *Config
 	Options
-	state    *State
-	done     map[uint64]*Result // ranges that others have to come before
-	running  map[uint64]bool
-	finisher *finisher
-	status   Status
+	state   *State
+	done    map[uint64]*Result // ranges that others have to come before
+	running map[uint64]bool
+	backlog *backlog
+	status  Status
 }
 
 // job is a range to do.
@@ -118,11 +118,14 @@ func (c *coordinator) run(ctx context.Context) error {
 		next, more := c.next()
 		if !more && len(c.running) == 0 {
 			c.progress()
-			return c.finisher.failed()
+			return c.backlog.failed()
 		}
-		offer := jobs
+		offer, stop := jobs, c.Stop.Done()
 		if !more {
 			offer = nil
+		}
+		if c.Stop.Err() != nil {
+			stop = nil // next has seen it: what has begun is waited for
 		}
 		select {
 		case offer <- next:
@@ -133,24 +136,11 @@ func (c *coordinator) run(ctx context.Context) error {
 			}
 		case <-tick.C:
 			c.progress()
-		case <-c.Stop.Done():
-			// next sees it.
-			if len(c.running) > 0 {
-				select {
-				case a := <-answers:
-					if err := c.take(a); err != nil {
-						return err
-					}
-				case <-tick.C:
-					c.progress()
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
+		case <-stop:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := c.finisher.failed(); err != nil {
+		if err := c.backlog.failed(); err != nil {
 			return err
 		}
 	}
@@ -163,10 +153,10 @@ func (c *coordinator) next() (job, bool) {
 	}
 	frozen := c.state.Frozen()
 	_, end := EpochRanges(frozen.Epoch)
+	if c.Programs > 0 {
+		end = min(end, c.cfg.Ranges(c.Programs))
+	}
 	for r := c.state.Next; r < end; r++ {
-		if c.Programs > 0 && r >= (c.Programs+uint64(c.cfg.Size)-1)/uint64(c.cfg.Size) {
-			break
-		}
 		if !c.running[r] && c.done[r] == nil {
 			return job{frozen, r}, true
 		}
@@ -216,15 +206,15 @@ func (c *coordinator) take(a answer) error {
 	epoch := c.state.frozen.Epoch
 	for r := c.done[c.state.Next]; r != nil; r = c.done[c.state.Next] {
 		delete(c.done, c.state.Next)
-		before := c.state.coverage.Total()
+		before := c.state.Covered()
 		fresh, err := c.state.Merge(r)
 		if err != nil {
 			return err
 		}
-		if c.state.coverage.Total() > before {
+		if c.state.Covered() > before {
 			c.status.Newest = time.Now()
 		}
-		c.finisher.add(fresh...)
+		c.backlog.add(fresh...)
 	}
 	if c.Folder != nil && c.state.frozen.Epoch != epoch {
 		return c.Folder.keep(c.state)
@@ -236,6 +226,6 @@ func (c *coordinator) progress() {
 	if c.Options.Progress == nil {
 		return
 	}
-	c.status.Waiting = c.finisher.waiting()
+	c.status.Waiting = c.backlog.waiting()
 	c.Options.Progress(&c.status)
 }

@@ -81,12 +81,18 @@ func (s *State) Frozen() *Frozen { return s.frozen }
 // Coverage returns how many entries, rules and edges a target has shown.
 func (s *State) Coverage(target int) (entries, rules, edges int) { return s.coverage.Counts(target) }
 
+// Covered returns how many entries, rules and edges all targets have shown.
+func (s *State) Covered() int { return s.coverage.Total() }
+
 // Findings returns the findings, one of each signature, in the order in which
 // they came. They are not to be changed.
 func (s *State) Findings() []*Finding { return slices.Clip(s.order) }
 
 // Corpus returns the working corpus, with what the open epoch has added.
 func (s *State) Corpus() []Entry {
+	if len(s.dropped) == 0 { // as nearly always: no program needs a hash
+		return slices.Clone(s.corpus)
+	}
 	return slices.DeleteFunc(slices.Clone(s.corpus), func(e Entry) bool { return s.dropped[e.hash()] })
 }
 
@@ -107,7 +113,7 @@ func (e *Entry) newRule() bool {
 
 // freeze starts an epoch.
 func (s *State) freeze() {
-	s.corpus = slices.DeleteFunc(slices.Clone(s.corpus), func(e Entry) bool { return s.dropped[e.hash()] })
+	s.corpus = s.Corpus()
 	clear(s.dropped)
 	s.frozen = &Frozen{Epoch: EpochOf(s.Next), Coverage: s.coverage.Clone(), Corpus: slices.Clip(s.corpus)}
 }
@@ -215,7 +221,7 @@ func ParseState(data []byte, c *Settings) (*State, error) {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return nil, err
 	}
-	if err := text.Settings.differs(c); err != nil {
+	if err := text.Settings.Differs(c); err != nil {
 		return nil, err
 	}
 	s := NewState(c)
@@ -252,9 +258,9 @@ func ParseState(data []byte, c *Settings) (*State, error) {
 	return s, nil
 }
 
-// differs returns an error that names the first thing in which s, those of a
-// campaign that is there, are not those that are wanted.
-func (s *Settings) differs(want *Settings) error {
+// Differs returns a *SettingsError that names the first thing in which s, those
+// of a campaign that is there, are not those that are wanted.
+func (s *Settings) Differs(want *Settings) error {
 	for _, d := range []struct {
 		what      string
 		has, want any

@@ -290,7 +290,7 @@ func (r *rangeRun) judge(c *generate.Case, inputs []kernelabi.Input, report *eng
 			return nil
 		}
 		r.Targets[target].Judged++
-		return r.find(d, c, inputs[input], want, got)
+		return r.find(j, d, c, inputs[input], want, got)
 	}
 	for i := range report.NotRun {
 		var err error
@@ -321,11 +321,7 @@ func (r *rangeRun) judge(c *generate.Case, inputs []kernelabi.Input, report *eng
 }
 
 // find names a divergence.
-func (r *rangeRun) find(d divergence, c *generate.Case, input kernelabi.Input, want, got harness.Outcome) error {
-	j, err := r.judgeOf(d.target)
-	if err != nil {
-		return err
-	}
+func (r *rangeRun) find(j *judge.Judge, d divergence, c *generate.Case, input kernelabi.Input, want, got harness.Outcome) error {
 	f := Finding{Target: r.cfg.Targets[d.target].Name, Rule: Unreproduced, How: d.kind,
 		Case: c.Index, Count: 1, Kind: c.Kind, Want: cut(want.String()), Got: cut(got.Long())}
 	judged, err := j.Judge(c.Program, input)

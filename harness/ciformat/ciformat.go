@@ -14,7 +14,10 @@ type Run struct {
 	Version    string // of kjit
 	Seconds    float64
 	Properties []Property
-	Results    []Result
+	Results    []Result // see Add
+
+	failures int // that were added, shown or not
+	moreAt   int // the result that counts those beyond MaxFailures
 }
 
 // Property is a number or a text about a run.
@@ -53,32 +56,22 @@ const (
 	maxDetail  = 64 << 10
 )
 
-// Add adds a result. Of failures beyond MaxFailures the last result says how many
-// they are.
+// Add adds a result. Of failures beyond MaxFailures one result says how many they
+// are.
 func (r *Run) Add(res Result) {
-	if res.Outcome != Failed || r.failures() < MaxFailures {
+	if res.Outcome == Failed {
+		r.failures++
+	}
+	more := r.failures - MaxFailures
+	switch {
+	case res.Outcome != Failed || more <= 0:
 		r.Results = append(r.Results, res)
 		return
+	case more == 1:
+		r.moreAt = len(r.Results)
+		r.Results = append(r.Results, Result{Rule: "more", Name: "more failures", Outcome: Failed, Kind: "more"})
 	}
-	last := &r.Results[len(r.Results)-1]
-	if last.Rule != moreRule {
-		r.Results = append(r.Results, Result{Rule: moreRule, Name: "more failures", Outcome: Failed, Kind: "more"})
-		last = &r.Results[len(r.Results)-1]
-	}
-	var n int
-	fmt.Sscan(last.Message, &n)
-	last.Message = fmt.Sprint(n+1, " failures more than are shown")
-}
-
-const moreRule = "more"
-
-func (r *Run) failures() (n int) {
-	for i := range r.Results {
-		if r.Results[i].Outcome == Failed && r.Results[i].Rule != moreRule {
-			n++
-		}
-	}
-	return n
+	r.Results[r.moreAt].Message = fmt.Sprint(more, " failures more than are shown")
 }
 
 // clean bounds a text and leaves out what XML 1.0 has no way to write.

@@ -115,7 +115,7 @@ func (r *Run) WriteSARIF(w io.Writer) error {
 			Fingerprints: map[string]string{"kjit/v1": fingerprint(res)},
 		}
 		if res.File != "" {
-			artifact := sarifArtifact{URI: res.File}
+			var artifact sarifArtifact
 			artifact.URI, artifact.BaseID = location(res.File)
 			out.Locations = []sarifLocation{{sarifPhysical{artifact, sarifRegion{max(res.Line, 1)}}}}
 		}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,14 +37,19 @@ func (s *Store) Control(ctx context.Context) (Control, error) {
 	return c, err
 }
 
-// readControl returns it with its revision; 0: there is none, or junk.
-func (s *Store) readControl(ctx context.Context) (c Control, rev uint64, err error) {
-	var e jetstream.KeyValueEntry
-	err = retry(ctx, func(ctx context.Context) (err error) {
+// value returns the value of a key, or jetstream.ErrKeyNotFound.
+func (s *Store) value(ctx context.Context, in jetstream.KeyValue, key string) (e jetstream.KeyValueEntry, err error) {
+	err = retry(ctx, func(ctx context.Context) error {
 		s.messages.Add(1)
-		e, err = s.control.Get(ctx, controlKey)
+		e, err = in.Get(ctx, key)
 		return err
 	})
+	return e, err
+}
+
+// readControl returns it with its revision; 0: there is none, or junk.
+func (s *Store) readControl(ctx context.Context) (c Control, rev uint64, err error) {
+	e, err := s.value(ctx, s.control, controlKey)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return Control{Mode: Stopped}, 0, nil
@@ -116,17 +122,13 @@ func (s *Store) write(ctx context.Context, in jetstream.KeyValue, key string, v 
 	return err
 }
 
-// all returns the values of a bucket by key: of one key, or of all with a prefix
-// that ends with a dot, or of all.
+// all returns the values of a bucket by key, of those with a prefix that ends with
+// a dot, or of all.
 func (s *Store) all(ctx context.Context, in jetstream.KeyValue, prefix string) (map[string][]byte, error) {
 	var out map[string][]byte
 	err := retry(ctx, func(ctx context.Context) error {
 		out = map[string][]byte{}
-		filter := prefix
-		if prefix == "" || strings.HasSuffix(prefix, ".") {
-			filter += ">"
-		}
-		w, err := in.Watch(ctx, filter, jetstream.IgnoreDeletes())
+		w, err := in.Watch(ctx, prefix+">", jetstream.IgnoreDeletes())
 		if err != nil {
 			return err
 		}
@@ -162,7 +164,7 @@ func (s *Store) Poisons(ctx context.Context) ([]Poison, error) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b Poison) int { return int(a.Range) - int(b.Range) })
+	slices.SortFunc(out, func(a, b Poison) int { return cmp.Compare(a.Range, b.Range) })
 	return out, nil
 }
 
@@ -199,119 +201,4 @@ func parseHeartbeat(data []byte) (h Heartbeat, err error) {
 		return h, err
 	}
 	return h, h.Validate()
-}
-
-// entry returns a finding and its revision; nil: there is none, or with a
-// revision junk.
-func (s *Store) entry(ctx context.Context, key string) (*Entry, uint64, error) {
-	var e jetstream.KeyValueEntry
-	err := retry(ctx, func(ctx context.Context) (err error) {
-		s.messages.Add(1)
-		e, err = s.findings.Get(ctx, key)
-		return err
-	})
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return nil, 0, nil
-	case err != nil:
-		return nil, 0, err
-	}
-	entry, err := s.parseEntry(key, e.Value())
-	if err != nil {
-		return nil, e.Revision(), nil
-	}
-	return entry, e.Revision(), nil
-}
-
-func (s *Store) parseEntry(key string, value []byte) (*Entry, error) {
-	f, packed, err := parseFrame(value, contentFinding, s.id)
-	if err != nil {
-		return nil, err
-	}
-	body, err := f.body(packed)
-	if err != nil {
-		return nil, err
-	}
-	e := new(Entry)
-	if err := decode(body, int(maxBody[contentFinding]), e); err != nil {
-		return nil, err
-	}
-	if err := e.Validate(&s.Spec.Settings); err != nil {
-		return nil, err
-	}
-	if keyOf(e.Finding.Signature()) != key {
-		return nil, bad("%s under another key", e.Finding.Signature())
-	}
-	return e, nil
-}
-
-// offer puts an entry where its finding is, if it is better than what is there.
-// It returns whether anything changed.
-func (s *Store) offer(ctx context.Context, e *Entry) (bool, error) {
-	key := keyOf(e.Finding.Signature())
-	data, err := s.formatEntry(e)
-	if err != nil {
-		return false, err
-	}
-	for {
-		has, rev, err := s.entry(ctx, key)
-		if err != nil {
-			return false, err
-		}
-		if has != nil && !e.better(has) {
-			return false, nil
-		}
-		err = s.swap(ctx, s.findings, key, data, rev)
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, errExists) {
-			return false, err
-		}
-		pause(ctx, staleRead)
-	}
-}
-
-// formatEntry makes the message of an entry. It goes in one message: what is too
-// long for that leaves its file out.
-func (s *Store) formatEntry(e *Entry) ([]byte, error) {
-	for _, file := range []string{e.File, ""} {
-		short := *e
-		short.File, short.Finding.Count = file, 1
-		body, err := json.Marshal(&short)
-		if err != nil {
-			return nil, err
-		}
-		message, parts, f := makeFrame(contentFinding, s.id, body)
-		if f.Parts > 0 { // longer than a message usually is, yet one may hold it
-			f.Parts = 0
-			head, err := json.Marshal(f)
-			if err != nil {
-				return nil, err
-			}
-			message = append(head, '\n')
-			for _, p := range parts {
-				message = append(message, p...)
-			}
-		}
-		if len(message) <= maxMessage && f.Size <= maxBody[contentFinding] {
-			return message, nil
-		}
-	}
-	return nil, fmt.Errorf("%s: its program and input are too long for a message", e.Finding.Signature())
-}
-
-// Entries returns the findings by signature, junk aside.
-func (s *Store) Entries(ctx context.Context) (map[string]*Entry, error) {
-	values, err := s.all(ctx, s.findings, "")
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]*Entry{}
-	for key, value := range values {
-		if e, err := s.parseEntry(key, value); err == nil {
-			out[e.Finding.Signature().String()] = e
-		}
-	}
-	return out, nil
 }

@@ -89,7 +89,7 @@ func TestClusterUnderKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range got.Findings() {
-		if e := entries[f.Signature().String()]; e == nil || !e.Final || e.Finding.Case != f.Case {
+		if e := entries[keyOf(f.Signature())]; e == nil || !e.Final || e.Finding.Case != f.Case {
 			t.Errorf("finding %s: %+v", f.Signature(), e)
 		}
 	}

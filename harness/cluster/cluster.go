@@ -31,7 +31,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -44,14 +43,23 @@ const DefaultName = "main"
 // Names are those of a campaign's streams, buckets and subjects.
 type Names struct{ Campaign string }
 
-var campaignName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,32}$`)
-
 // Validate returns what is wrong with the campaign's name.
 func (n Names) Validate() error {
-	if !campaignName.MatchString(n.Campaign) {
+	if !isWord(n.Campaign, 32, "-") {
 		return fmt.Errorf("campaign %q: want 1 to 32 letters, digits and hyphens", n.Campaign)
 	}
 	return nil
+}
+
+// isWord reports whether a text is 1 to most letters, digits and others.
+func isWord(text string, most int, others string) bool {
+	return text != "" && len(text) <= most && !strings.ContainsFunc(text, func(r rune) bool {
+		return !isAlphanumeric(r) && !strings.ContainsRune(others, r)
+	})
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
 // The streams and buckets.
@@ -130,4 +138,5 @@ func keyOf(sig judge.Signature) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-var findingKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
+// isKey reports whether a text can be what keyOf returns.
+func isKey(text string) bool { return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" }

@@ -205,7 +205,8 @@ func TestSameAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := map[string]string{}
-			for sig, e := range entries {
+			for _, e := range entries {
+				sig := e.Finding.Signature().String()
 				if !e.Final {
 					t.Errorf("%s is not final", sig)
 				}

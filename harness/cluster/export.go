@@ -13,7 +13,6 @@ import (
 
 	"github.com/kjit-project/kjit/harness/campaign"
 	"github.com/kjit-project/kjit/harness/repro"
-	"github.com/kjit-project/kjit/kernelabi"
 )
 
 // Findings is what a campaign has found.
@@ -34,15 +33,11 @@ func (s *Store) Export(ctx context.Context, dir string) (*Findings, error) {
 	if err != nil {
 		return nil, err
 	}
-	byKey := map[string]*Entry{}
-	for _, e := range entries {
-		byKey[keyOf(e.Finding.Signature())] = e
-	}
 	f := &Findings{State: state}
 	if f.Poisons, err = s.Poisons(ctx); err != nil {
 		return nil, err
 	}
-	f.Reports, err = WriteFindings(dir, state, byKey)
+	f.Reports, err = WriteFindings(dir, state, entries)
 	return f, err
 }
 
@@ -53,10 +48,7 @@ func (s *Store) Export(ctx context.Context, dir string) (*Findings, error) {
 func WriteFindings(dir string, state *campaign.State, entries map[string]*Entry) ([]*campaign.Report, error) {
 	var out []*campaign.Report
 	for _, f := range state.Findings() {
-		r := &campaign.Report{Finding: cleanFinding(f), Insns: len(f.Program)}
-		if skb, ok := f.Input.(*kernelabi.Skb); ok {
-			r.Bytes = len(skb.Packet)
-		}
+		r := campaign.NewReport(cleanFinding(f))
 		var data []byte
 		if e := entries[keyOf(f.Signature())]; e != nil && e.Final {
 			r.Story, r.Insns, r.Bytes, r.Shows, r.Shrunk = clean(e.Story), e.Insns, e.Bytes, e.Shows, e.Shrunk
@@ -81,10 +73,8 @@ func WriteFindings(dir string, state *campaign.State, entries map[string]*Entry)
 
 // rawFile is the file of a finding that nobody has made smaller.
 func rawFile(f *campaign.Finding) ([]byte, error) {
-	r := &repro.Repro{
-		JIT: f.Target, Kind: f.Kind, Expect: repro.Diverge, Divergence: f.How, Rule: f.Rule, Want: oneLine(f.Want), Got: oneLine(f.Got),
-		Program: f.Program, Input: f.Input, Comments: []string{"as it was found: it has not been made smaller yet"},
-	}
+	r := f.Repro()
+	r.Want, r.Got, r.Comments = oneLine(f.Want), oneLine(f.Got), []string{campaign.CommentRaw}
 	return r.Format()
 }
 

@@ -90,11 +90,24 @@ func unpack(packed []byte, size int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// newFrame makes the first line of a message, and what comes behind it.
+func newFrame(what content, id string, body []byte) (f frame, packed []byte) {
+	sum := sha256.Sum256(body)
+	return frame{Content: what, ID: id, Size: int64(len(body)), Sum: hex.EncodeToString(sum[:])}, pack(body)
+}
+
+// message puts the two together.
+func (f *frame) message(packed []byte) []byte {
+	head, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return append(append(head, '\n'), packed...)
+}
+
 // makeFrame makes a message of a body, and parts if it is long.
 func makeFrame(what content, id string, body []byte) (message []byte, parts [][]byte, f frame) {
-	sum := sha256.Sum256(body)
-	f = frame{Content: what, ID: id, Size: int64(len(body)), Sum: hex.EncodeToString(sum[:])}
-	packed := pack(body)
+	f, packed := newFrame(what, id, body)
 	if len(packed) > maxInline {
 		for rest := packed; len(rest) > 0; {
 			n := min(len(rest), maxPart)
@@ -103,11 +116,7 @@ func makeFrame(what content, id string, body []byte) (message []byte, parts [][]
 		}
 		f.Parts, packed = len(parts), nil
 	}
-	head, err := json.Marshal(f)
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	return append(append(head, '\n'), packed...), parts, f
+	return f.message(packed), parts, f
 }
 
 // parseFrame reads the first line of a message that should have such content in

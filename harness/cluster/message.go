@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -74,13 +73,32 @@ func (e *MismatchError) Error() string {
 // Fits returns a *MismatchError unless the campaign is for a kjit of that
 // version.
 func (s *Spec) Fits(version string) error {
-	for _, d := range []struct{ what, campaign, ours string }{
-		{"format", fmt.Sprint(s.Settings.Format), fmt.Sprint(campaign.Format)},
-		{"version", quote(s.Settings.Version), quote(version)},
-	} {
-		if d.campaign != d.ours {
-			return &MismatchError{d.what, d.campaign, d.ours}
-		}
+	return s.fits(campaign.Format, version)
+}
+
+func (s *Spec) fits(format int, version string) error {
+	if s.Settings.Format != format {
+		return &MismatchError{"format", fmt.Sprint(s.Settings.Format), fmt.Sprint(format)}
+	}
+	if s.Settings.Version != version {
+		return &MismatchError{"version", quote(s.Settings.Version), quote(version)}
+	}
+	return nil
+}
+
+// fitsJITs returns a *MismatchError unless the campaign is against those JITs.
+func (s *Spec) fitsJITs(names []string) error {
+	if !slices.Equal(s.Settings.JITs, names) {
+		return &MismatchError{"JITs", fmt.Sprintf("%q", s.Settings.JITs), fmt.Sprintf("%q", names)}
+	}
+	return nil
+}
+
+// fitsProbe returns a *MismatchError unless the campaign is for what gives that
+// probe.
+func (s *Spec) fitsProbe(probe string) error {
+	if s.Probe != probe {
+		return &MismatchError{"emitters that give", s.Probe[:12], probe[:12]}
 	}
 	return nil
 }
@@ -162,12 +180,10 @@ type Heartbeat struct {
 	Error    string  `json:"error,omitempty"` // the last
 }
 
-var workerID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$`)
-
 // Validate returns what is wrong with a heartbeat.
 func (h *Heartbeat) Validate() error {
 	switch {
-	case !workerID.MatchString(h.ID), len(h.Host) > maxText, len(h.Version) > maxName, len(h.Error) > maxText,
+	case !isWord(h.ID, 80, "_-"), len(h.Host) > maxText, len(h.Version) > maxName, len(h.Error) > maxText,
 		len(h.JITs) > campaign.MaxTargets, h.Jobs < 0, h.Jobs > 1<<16:
 		return bad("no heartbeat")
 	}
@@ -181,16 +197,10 @@ func (h *Heartbeat) Validate() error {
 
 // Fits returns a *MismatchError if a worker is not of the campaign.
 func (h *Heartbeat) Fits(s *Spec) error {
-	for _, d := range []struct{ what, campaign, ours string }{
-		{"format", fmt.Sprint(s.Settings.Format), fmt.Sprint(h.Format)},
-		{"version", quote(s.Settings.Version), quote(h.Version)},
-		{"JITs", fmt.Sprintf("%q", s.Settings.JITs), fmt.Sprintf("%q", h.JITs)},
-	} {
-		if d.campaign != d.ours {
-			return &MismatchError{d.what, d.campaign, d.ours}
-		}
+	if err := s.fits(h.Format, h.Version); err != nil {
+		return err
 	}
-	return nil
+	return s.fitsJITs(h.JITs)
 }
 
 // rangeWork is a message of the work queue; so is shrinkWork.

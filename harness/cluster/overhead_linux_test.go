@@ -76,7 +76,7 @@ func measure(t testing.TB, ranges, sent uint64) overhead {
 	}
 	first, _ := campaign.EpochRanges(20)
 	for r := range sent {
-		if err := c.queueRange(ctx, first+r); err != nil {
+		if err := c.ask(ctx, c.rangeWork(first+r), rangeWork{c.id, first + r}); err != nil {
 			t.Fatal(err)
 		}
 	}

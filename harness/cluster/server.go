@@ -67,7 +67,7 @@ func StartServer(dir string, s *campaign.Settings, l Listen) (_ *Server, err err
 	if err := l.apply(o); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "ranges.jsonl")); err == nil {
+	if campaign.HasRanges(dir) {
 		return nil, fmt.Errorf("%s is the folder of kjit fuzz: choose another", dir)
 	}
 	srv := &Server{listen: l.Addr != ""}
@@ -79,9 +79,11 @@ func StartServer(dir string, s *campaign.Settings, l Listen) (_ *Server, err err
 			srv.Close()
 		}
 	}()
-	// This process, and who comes through the door, have credentials of their own.
-	inside := doorKey{User: "inside", Password: rand.Text()}
+	// This process, and who comes through the door, have credentials of their own
+	// where others need some.
+	var inside doorKey
 	if len(o.Users)+len(o.Nkeys) > 0 {
+		inside = doorKey{User: "inside", Password: rand.Text()}
 		o.Users = append(o.Users, &server.User{Username: inside.User, Password: inside.Password})
 	}
 	// What is in the streams decides about what is done: it is the user's alone.
@@ -98,11 +100,7 @@ func StartServer(dir string, s *campaign.Settings, l Listen) (_ *Server, err err
 	if !srv.server.JetStreamEnabled() {
 		return nil, fmt.Errorf("%s: its streams cannot be opened", o.StoreDir)
 	}
-	key := doorKey{}
-	if len(o.Users)+len(o.Nkeys) > 0 {
-		key = inside
-	}
-	srv.door, err = openDoor(dir, o.StoreDir, key, srv.server.InProcessConn)
+	srv.door, err = openDoor(dir, o.StoreDir, inside, srv.server.InProcessConn)
 	return srv, err
 }
 

@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/kjit-project/kjit/harness/campaign"
 )
 
 // DefaultAckWait is how long a worker that has a range may be silent before the
@@ -108,10 +106,7 @@ func (s *Spec) same(want *Spec) error {
 	if err := s.Settings.Differs(&want.Settings); err != nil {
 		return err
 	}
-	if s.Probe != want.Probe {
-		return &MismatchError{"emitters that give", s.Probe[:12], want.Probe[:12]}
-	}
-	return nil
+	return s.fitsProbe(want.Probe)
 }
 
 // Open opens a campaign that somebody has begun, or returns ErrNoCampaign.
@@ -283,10 +278,8 @@ func retry(ctx context.Context, call func(context.Context) error) error {
 		if err == nil || ctx.Err() != nil || !isTransient(err) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, wait); ctx.Err() != nil {
 			return ctx.Err()
-		case <-time.After(wait):
 		}
 	}
 }
@@ -424,62 +417,4 @@ func (s *Store) body(ctx context.Context, subject string, message []byte, what c
 		}
 	}
 	return f.body(packed)
-}
-
-// putResult writes what came of a range, or returns errExists.
-func (s *Store) putResult(ctx context.Context, r *campaign.Result) error {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	epoch := campaign.EpochOf(r.Range)
-	return s.put(ctx, s.result(epoch, r.Range), contentResult, body, epoch)
-}
-
-// putPoison sets a range aside, unless there is a result.
-func (s *Store) putPoison(ctx context.Context, p Poison) error {
-	body, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return s.put(ctx, s.result(campaign.EpochOf(p.Range), p.Range), contentPoison, body, 0)
-}
-
-// outcome is what a result's subject has: one of the two.
-type outcome struct {
-	*campaign.Result
-	poison *Poison
-}
-
-// parseOutcome reads the message of a result's subject.
-func (s *Store) parseOutcome(ctx context.Context, subject string, message []byte) (outcome, error) {
-	epoch, r, ok := s.parseResult(subject)
-	if !ok || campaign.EpochOf(r) != epoch {
-		return outcome{}, bad("there is no subject %s", quote(subject))
-	}
-	if body, err := s.body(ctx, subject, message, contentPoison); err == nil {
-		p := new(Poison)
-		if err := decode(body, maxSmall, p); err != nil {
-			return outcome{}, err
-		}
-		if err := p.Validate(); err != nil {
-			return outcome{}, err
-		}
-		if p.Range != r {
-			return outcome{}, bad("range %d under %s", p.Range, subject)
-		}
-		return outcome{emptyResult(r, &s.Spec.Settings), p}, nil
-	}
-	body, err := s.body(ctx, subject, message, contentResult)
-	if err != nil {
-		return outcome{}, err
-	}
-	res, err := campaign.ParseResult(body, &s.Spec.Settings)
-	if err != nil {
-		return outcome{}, badMessage{err}
-	}
-	if res.Range != r {
-		return outcome{}, bad("range %d under %s", res.Range, subject)
-	}
-	return outcome{res, nil}, nil
 }

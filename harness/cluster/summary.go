@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -76,6 +75,23 @@ func parseSummary(data []byte) (s Summary, err error) {
 	return s, s.Validate()
 }
 
+// summary returns what a coordinator wrote last. The error is a badMessage, and the
+// summary the zero value, if there is none, or junk.
+func (s *Store) summary(ctx context.Context) (Summary, error) {
+	e, err := s.value(ctx, s.control, summaryKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return Summary{}, badMessage{err}
+	}
+	if err != nil {
+		return Summary{}, err
+	}
+	sum, err := parseSummary(e.Value())
+	if err != nil {
+		return Summary{}, err
+	}
+	return sum, nil
+}
+
 // meter tells a rate from numbers that grow in steps.
 type meter struct {
 	points []Point // of the last rateOver
@@ -102,7 +118,7 @@ func (c *Coordinator) show(ctx context.Context) {
 	s := Summary{
 		Time: now, Mode: c.told.Mode, Epoch: c.state.Frozen().Epoch, Ranges: c.state.Ranges, Ahead: uint64(len(c.done)), Bound: c.told.Ranges,
 		Programs: c.state.Programs, Pairs: c.state.Pairs, Insns: c.state.Insns, Same: c.state.Same(), Rate: c.rate.rate(now, c.state.Programs),
-		Corpus: len(c.state.Corpus()), Findings: len(c.state.Findings()), Waiting: c.waiting(), More: c.state.More,
+		Corpus: len(c.state.Corpus()), Findings: len(c.state.Findings()), Waiting: c.Waiting(), More: c.state.More,
 		Poisoned: len(c.poisons), Junk: c.junk, Newest: c.newest,
 	}
 	s.Opcodes, s.All = c.cfg.Opcodes(&c.state.Totals)
@@ -157,12 +173,8 @@ func (s *Store) Status(ctx context.Context) (*Status, error) {
 	if st.Control, err = s.Control(ctx); err != nil && !isBad(err) {
 		return nil, err
 	}
-	values, err := s.all(ctx, s.control, summaryKey)
-	if err != nil {
+	if st.Summary, err = s.summary(ctx); err != nil && !isBad(err) {
 		return nil, err
-	}
-	if sum, err := parseSummary(values[summaryKey]); err == nil {
-		st.Summary = sum
 	}
 	if st.Workers, st.Refused, err = s.Workers(ctx); err != nil {
 		return nil, err
@@ -181,63 +193,4 @@ func (s *Store) Status(ctx context.Context) (*Status, error) {
 		return nil
 	})
 	return st, err
-}
-
-// Load returns the state of a campaign with all ranges that can be merged.
-func (s *Store) Load(ctx context.Context) (*campaign.State, error) {
-	for tries := 0; ; tries++ {
-		state, err := s.newestState(ctx, false)
-		if err != nil {
-			return nil, err
-		}
-		epoch := state.Frozen().Epoch
-		for state.Frozen().Epoch == epoch {
-			subject := s.result(epoch, state.Next)
-			m, err := s.last(ctx, s.results, subject)
-			if errors.Is(err, jetstream.ErrMsgNotFound) {
-				break
-			}
-			if err != nil {
-				return nil, err
-			}
-			o, err := s.parseOutcome(ctx, subject, m.Data)
-			if isBad(err) {
-				break
-			}
-			if err != nil {
-				return nil, err
-			}
-			if _, err := state.Merge(o.Result); err != nil {
-				return nil, err
-			}
-		}
-		// Results go when their epoch is over: it may have been over meanwhile.
-		subjects, err := s.subjects(ctx, s.state, s.subject("epoch", "*"))
-		if err != nil {
-			return nil, err
-		}
-		if tries > 3 || !slices.ContainsFunc(subjects, func(subject string) bool {
-			e, ok := s.parseEpoch(subject)
-			return ok && e > epoch && e > state.Frozen().Epoch
-		}) {
-			return state, nil
-		}
-	}
-}
-
-// frozen returns what an epoch starts from; nil: that is not known, as it is not
-// open.
-func (s *Store) frozen(ctx context.Context, epoch uint64) (*campaign.Frozen, error) {
-	body, _, err := s.get(ctx, s.state, s.epoch(epoch), contentState)
-	if errors.Is(err, jetstream.ErrMsgNotFound) || isBad(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	state, err := parseState(body, &s.Spec.Settings)
-	if err != nil || state.Frozen().Epoch != epoch {
-		return nil, nil
-	}
-	return state.Frozen(), nil
 }

@@ -39,36 +39,28 @@ func (e *Engine) Coverage(target int) *Coverage {
 // cover is the coverage of a target, and the rules of the program at hand.
 type cover struct {
 	Coverage
-	entries [256 + bpf.NumExtensions]bool
+	entries [numEntries]byte
 	rules   []uint32
 }
 
 // image gives the image its Rules and returns how many of them are new.
 func (c *cover) image(img *kernelabi.Image, prog bpf.Program, kind bpf.Kind) (fresh int) {
-	if len(img.PCMap) != len(prog)+1 {
-		return 0
-	}
-	form := formOf(img)
 	c.rules = c.rules[:0]
-	for pc, in := range prog {
-		entry := EntryOf(in, kind)
-		if !c.entries[entry] {
-			c.entries[entry] = true
+	Forms(img, prog, kind, func(entry, rule uint32) {
+		if c.entries[entry] == 0 {
+			c.entries[entry] = 1
 			c.Entries++
 		}
-		lo, hi := img.PCMap[pc], img.PCMap[pc+1]
-		if lo < 0 || hi < lo || hi > len(img.Code) {
-			return fresh // a broken map: its images are compared all the same
-		}
-		rule := form(mix(entry, uint32(hi-lo)), img.Code[lo:hi])
 		c.rules = append(c.rules, rule)
 		if at := rule % ruleForms; c.RuleMap[at] == 0 {
 			c.RuleMap[at] = 1
 			fresh++
 		}
-	}
-	img.Rules = c.rules
+	})
 	c.Rules += fresh
+	if len(c.rules) == len(prog) { // an image with a broken map is compared all the same
+		img.Rules = c.rules
+	}
 	return fresh
 }
 

@@ -51,9 +51,6 @@ func (m *CoverageMap) Clone() *CoverageMap {
 	return c
 }
 
-// Targets is the number of targets.
-func (m *CoverageMap) Targets() int { return len(m.targets) }
-
 // Counts returns how many entries, rules and edges a target has shown.
 func (m *CoverageMap) Counts(target int) (entries, rules, edges int) {
 	c := m.targets[target].counts
@@ -221,9 +218,7 @@ func (e *Engine) Recall(m *CoverageMap) error {
 		if c == nil {
 			return errors.New("the engine does not look at coverage")
 		}
-		for n, seen := range from.seen[0] {
-			c.entries[n] = seen != 0
-		}
+		copy(c.entries[:], from.seen[0])
 		copy(c.RuleMap, from.seen[1])
 		copy(c.EdgeMap, from.seen[2])
 		c.Entries, c.Rules = from.counts[0], from.counts[1]
@@ -235,16 +230,9 @@ func (e *Engine) Recall(m *CoverageMap) error {
 // returns it.
 func (e *Engine) Learn(m *CoverageMap) Features {
 	f := make(Features, len(e.targets))
-	var entries [numEntries]byte
 	for i := range e.targets {
 		c, to := e.targets[i].cover, &m.targets[i]
-		clear(entries[:])
-		for n, seen := range c.entries {
-			if seen {
-				entries[n] = 1
-			}
-		}
-		for d, has := range [3][]byte{entries[:], c.RuleMap, c.EdgeMap} {
+		for d, has := range [3][]byte{c.entries[:], c.RuleMap, c.EdgeMap} {
 			set := f[i].sets()[d]
 			*set = difference(has, to.seen[d])
 			to.add(d, *set)
@@ -269,15 +257,4 @@ func difference(has, had []byte) (out Numbers) {
 		}
 	}
 	return out
-}
-
-// Results returns the interpreter's results under the rules and semantics of a
-// target's kernel, by input, of the last program; nil if its checker refused
-// that. They are valid until the next program.
-func (e *Engine) Results(target int) []bpf.Result {
-	ref := &e.references[e.targets[target].reference]
-	if ref.rejected != nil {
-		return nil
-	}
-	return ref.results
 }

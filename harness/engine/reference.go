@@ -62,3 +62,14 @@ func (r *reference) run(inputs []kernelabi.Input) {
 		r.results = append(r.results, res)
 	}
 }
+
+// Results returns the interpreter's results under the rules and semantics of a
+// target's kernel, by input, of the last program; nil if its checker refused
+// that. They are valid until the next program.
+func (e *Engine) Results(target int) []bpf.Result {
+	ref := &e.references[e.targets[target].reference]
+	if ref.rejected != nil {
+		return nil
+	}
+	return ref.results
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/corpus"
@@ -130,17 +131,24 @@ func (c Config) complete() Config {
 	def(&c.Mutated, 8)
 	c.Length = max(c.Length, 8)
 	if c.Corpus == nil {
-		c.Corpus = []Seed{}
-		programs, err := corpus.Programs()
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		for _, p := range programs {
-			c.Corpus = append(c.Corpus, Seed{p.Program, p.Kind})
-		}
+		c.Corpus = slices.Clone(corpusSeeds())
 	}
 	return c
 }
+
+// corpusSeeds are the programs of package corpus, which take longer to parse than
+// everything else that a configuration is made of.
+var corpusSeeds = sync.OnceValue(func() []Seed {
+	programs, err := corpus.Programs()
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	seeds := make([]Seed, len(programs))
+	for i, p := range programs {
+		seeds[i] = Seed{p.Program, p.Kind}
+	}
+	return seeds
+})
 
 // JIT is what a configuration is for: a kernel, and what compiles for it.
 type JIT struct {
@@ -184,18 +192,16 @@ func featuresOf(kind bpf.Kind, rules []bpf.Rules, jits []JIT) Features {
 	accepted := func(prog bpf.Program) bool {
 		return !slices.ContainsFunc(rules, func(r bpf.Rules) bool { return bpf.Check(prog, kind, r) != nil })
 	}
+	// The others take no program of the kind.
+	running := slices.DeleteFunc(slices.Clone(jits), func(j JIT) bool { return !j.takes(bpf.Program{{Code: bpf.RetK}}, kind) })
 	// A JIT takes a feature if it takes any of the programs that have it.
 	try := func(progs ...bpf.Program) Use {
 		progs = slices.DeleteFunc(progs, func(p bpf.Program) bool { return !accepted(p) })
 		if len(progs) == 0 {
 			return Never
 		}
-		takes, running := 0, 0
-		for _, j := range jits {
-			if !j.takes(bpf.Program{{Code: bpf.RetK}}, kind) {
-				continue // takes no program of the kind
-			}
-			running++
+		takes := 0
+		for _, j := range running {
 			if slices.ContainsFunc(progs, func(p bpf.Program) bool { return j.takes(p, kind) }) {
 				takes++
 			}
@@ -203,7 +209,7 @@ func featuresOf(kind bpf.Kind, rules []bpf.Rules, jits []JIT) Features {
 		switch {
 		case takes == 0:
 			return Seldom
-		case takes < running:
+		case takes < len(running):
 			return Rare
 		}
 		return Often

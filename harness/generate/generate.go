@@ -21,7 +21,7 @@ import (
 )
 
 // Case is a program and, on request, inputs for it. It belongs to its
-// Generator and is valid until that makes the next one; Clone keeps it.
+// Generator and is valid until that makes the next one.
 type Case struct {
 	Seed    uint64
 	Index   uint64
@@ -29,7 +29,6 @@ type Case struct {
 	Program bpf.Program
 	Shape   Shape // how the program was made
 
-	cfg    *Config
 	solver *Solver
 }
 
@@ -44,15 +43,6 @@ func (c *Case) Inputs() []kernelabi.Input {
 // called before.
 func (c *Case) Coverage() Coverage { return c.solver.Coverage() }
 
-// Clone returns a copy of the case that stays as it is. Its inputs are those
-// of the original.
-func (c *Case) Clone() *Case {
-	k := *c
-	k.Program = append(bpf.Program(nil), c.Program...)
-	k.solver = NewSolver(*c.cfg)
-	return &k
-}
-
 // Generator makes cases. It serves one goroutine.
 type Generator struct {
 	seed uint64
@@ -66,7 +56,7 @@ type Generator struct {
 // New returns the generator of the cases of a seed.
 func New(seed uint64, cfg Config) *Generator {
 	g := &Generator{seed: seed, cfg: cfg.complete()}
-	g.out = Case{Seed: seed, cfg: &g.cfg, solver: NewSolver(g.cfg)}
+	g.out = Case{Seed: seed, solver: NewSolver(g.cfg)}
 	g.maker.cfg, g.maker.rng = &g.cfg, &g.rng
 	g.maker.init()
 	return g

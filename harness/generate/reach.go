@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/seccompdata"
 )
 
 // span is a set of values: lo to hi, those of them whose bits are all in may.
@@ -202,7 +203,7 @@ func (f *facts) step(ins bpf.Instruction, kind bpf.Kind) bool {
 
 func length(kind bpf.Kind) span {
 	if kind == bpf.Seccomp {
-		return exactly(64)
+		return exactly(seccompdata.Size)
 	}
 	return upTo(18)
 }

@@ -1,10 +1,12 @@
 package generate
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/kernelabi"
+	"github.com/kjit-project/kjit/seccompdata"
 )
 
 // Solver finds inputs for programs. It serves one goroutine; what it returns is
@@ -162,7 +164,7 @@ func (s *Solver) begin(length int) {
 	sl.metadata(&s.rng)
 }
 
-var arches = []uint32{0xc000003e, 0x40000003, 0x40000028, 0xc00000b7}
+var arches = []uint32{seccompdata.ArchX86_64, seccompdata.ArchI386, seccompdata.ArchARM, seccompdata.ArchAARCH64}
 
 // next copies a kept input to the next slot, where it can be changed.
 func (s *Solver) next(from int) *slot {
@@ -313,7 +315,7 @@ func (v *inverter) satisfy(code uint16, e *event, holds bool, attempt int) bool 
 	default:
 		if holds {
 			low := x & -x
-			list = append(list, a|x&v.possible(e.an), a|low, low, x, 1<<31>>leading(x))
+			list = append(list, a|x&v.possible(e.an), a|low, low, x, 1<<31>>min(bits.LeadingZeros32(x), 31))
 		} else {
 			list = append(list, a&^x, 0, ^x)
 		}
@@ -336,13 +338,6 @@ func (v *inverter) satisfy(code uint16, e *event, holds bool, attempt int) bool 
 		return v.shake(e.xn)
 	}
 	return v.shake(e.an)
-}
-
-func leading(x uint32) int {
-	n := 0
-	for ; n < 31 && x>>(31-n) == 0; n++ {
-	}
-	return n
 }
 
 func condition(code uint16, a, x uint32) bool {
@@ -468,12 +463,13 @@ func (s *Solver) vary(sl *slot) {
 func CloneInputs(inputs []kernelabi.Input) []kernelabi.Input {
 	out := make([]kernelabi.Input, len(inputs))
 	for i, in := range inputs {
-		out[i] = cloneInput(in)
+		out[i] = CloneInput(in)
 	}
 	return out
 }
 
-func cloneInput(in kernelabi.Input) kernelabi.Input {
+// CloneInput returns a copy of an input that stays as it is.
+func CloneInput(in kernelabi.Input) kernelabi.Input {
 	switch in := in.(type) {
 	case *kernelabi.Skb:
 		c := *in

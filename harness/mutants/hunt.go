@@ -38,7 +38,9 @@ type prey struct {
 	want, got     []harness.Outcome
 }
 
-func newHunt(m harness.Mutant, seed uint64) (_ *hunt, err error) {
+// newHunt prepares a campaign whose generator makes some of its programs from
+// those given.
+func newHunt(m harness.Mutant, seed uint64, programs []generate.Seed) (_ *hunt, err error) {
 	h := new(hunt)
 	defer func() {
 		if err != nil {
@@ -53,14 +55,7 @@ func newHunt(m harness.Mutant, seed uint64) (_ *hunt, err error) {
 	if cfg.Features[bpf.Seccomp].Kind != generate.Often {
 		cfg.Seccomp = -1
 	}
-	programs, err := seeds()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Corpus = []generate.Seed{}
-	for _, p := range programs {
-		cfg.Corpus = append(cfg.Corpus, generate.Seed{Program: p.Program, Kind: p.Kind})
-	}
+	cfg.Corpus = programs
 	h.generator = generate.New(seed, cfg)
 
 	ec := engine.Config{Options: []emulator.Option{emulator.WithBudget(budget)}}
@@ -194,7 +189,7 @@ func (p *prey) confirm(prog bpf.Program, inputs []kernelabi.Input, input int) (*
 	}
 	if d != nil {
 		d.Program = append(bpf.Program(nil), prog...)
-		d.Input = generate.CloneInputs(inputs[input : input+1])[0]
+		d.Input = generate.CloneInput(inputs[input])
 	}
 	return d, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/corpus"
 	"github.com/kjit-project/kjit/harness"
+	"github.com/kjit-project/kjit/harness/generate"
 	"github.com/kjit-project/kjit/harness/judge"
 	"github.com/kjit-project/kjit/kernelabi"
 )
@@ -138,6 +139,10 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	programs, err := seeds()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
@@ -150,7 +155,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	for range max(o.Jobs, 1) {
 		wait.Go(func() {
 			for i := range next {
-				r, err := examine(ctx, all[i], &o, suite)
+				r, err := examine(ctx, all[i], &o, programs, suite)
 				if err != nil {
 					cancel(fmt.Errorf("mutant %s: %w", all[i].Name, err))
 					continue
@@ -186,9 +191,9 @@ feed:
 }
 
 // examine hunts a mutant, and runs the directed tests against it.
-func examine(ctx context.Context, m harness.Mutant, o *Options, suite *suite) (r *Result, err error) {
+func examine(ctx context.Context, m harness.Mutant, o *Options, programs []generate.Seed, suite *suite) (r *Result, err error) {
 	r = &Result{Mutant: m}
-	h, err := newHunt(m, o.Seed)
+	h, err := newHunt(m, o.Seed, programs)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +206,13 @@ func examine(ctx context.Context, m harness.Mutant, o *Options, suite *suite) (r
 }
 
 // seeds are the programs of the corpus that say nothing about mutants.
-func seeds() ([]corpus.Program, error) {
+func seeds() ([]generate.Seed, error) {
 	programs, err := corpus.Programs()
-	return slices.DeleteFunc(programs, func(p corpus.Program) bool { return p.Mutant != "" }), err
+	out := []generate.Seed{}
+	for _, p := range programs {
+		if p.Mutant == "" {
+			out = append(out, generate.Seed{Program: p.Program, Kind: p.Kind})
+		}
+	}
+	return out, err
 }

@@ -98,8 +98,8 @@ func measureHromatka(ctx context.Context, t *Table, samples int) error {
 	if err != nil {
 		return err
 	}
-	abi := hostABIs[runtime.GOARCH]
-	if abi == nil {
+	abi, err := seccompdata.ABIByName(runtime.GOARCH)
+	if err != nil {
 		return &probe.UnavailableError{What: "a filter for this machine", Reason: "kjit has no system calls of " + runtime.GOARCH}
 	}
 	chains := [][]bpf.Program{{}}
@@ -133,10 +133,6 @@ func measureHromatka(ctx context.Context, t *Table, samples int) error {
 		"measured is getppid, %d of %s, with the other calls of the filter in an order that gives it its place; in tree and ranges that is the place of its number; a load of an argument in front turns the result cache of 5.11 off",
 		selftest.Getppid, abi))
 	return nil
-}
-
-var hostABIs = map[string]*seccompdata.ABI{
-	"amd64": seccompdata.X86_64, "386": seccompdata.I386, "arm": seccompdata.ARM, "arm64": seccompdata.AARCH64,
 }
 
 // filter306 is a filter of 306 calls in which call has that of the positions. It

@@ -32,7 +32,7 @@ const front, middle, end = 0, calls306 / 2, calls306 - 1
 // a filter of 306 calls, against one look into a table.
 func hromatka2018(m *meter) (*Table, error) {
 	p := profile("inline-x86_64")
-	rules := &policy.Policy{Name: "306 calls", ABIs: []*seccompdata.ABI{seccompdata.X86_64}, Default: uint32(seccompdata.Errno) | 38}
+	rules := &policy.Policy{Name: "306 calls", ABIs: []*seccompdata.ABI{seccompdata.X86_64}, Default: uint32(seccompdata.Errno) | uint32(seccompdata.ENOSYS)}
 	returns := map[uint32]uint32{}
 	for nr := range uint32(calls306) {
 		rules.Rules = append(rules.Rules, policy.Rule{ABI: seccompdata.X86_64, Nr: nr, Ret: uint32(seccompdata.Allow)})

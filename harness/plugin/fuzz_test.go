@@ -30,7 +30,7 @@ func FuzzAnswer(f *testing.F) {
 	prog := bpf.Program{{Code: bpf.LdImm, K: 7}, {Code: bpf.RetA}}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if h, err := decodeHello(line, 0); err == nil {
-			if !nameOK.MatchString(h.Name) || len(h.Archs) == 0 {
+			if !nameOK().MatchString(h.Name) || len(h.Archs) == 0 {
 				t.Errorf("introduction %+v", h)
 			}
 		} else if h != nil || shown(err.Error()) != err.Error() && len(err.Error()) < maxShown {

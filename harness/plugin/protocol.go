@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/kernelabi"
@@ -46,15 +47,11 @@ type compileRequest struct {
 }
 
 func newCompileRequest(id uint64, prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile) *compileRequest {
-	r := &compileRequest{
+	return &compileRequest{
 		ID: id, Op: "compile", Kind: kind, Arch: p.Arch, Profile: p.Name, Base: kernelabi.HexUint(p.Base),
-		Program: prog, Symbols: make(map[string]kernelabi.HexUint, len(p.Symbols)), Layout: p.Layout,
+		Program: prog, Symbols: kernelabi.HexAddresses(p.Symbols), Layout: p.Layout,
 		Features: p.Features, Semantics: p.Semantics,
 	}
-	for name, addr := range p.Symbols {
-		r.Symbols[name] = kernelabi.HexUint(addr)
-	}
-	return r
 }
 
 // reply is what all answers have.
@@ -125,7 +122,10 @@ func decode(line []byte, id uint64, a any, r *reply) error {
 // excerpt quotes the beginning of a line.
 func excerpt(line []byte) string { return fmt.Sprintf("%q", line[:min(len(line), 60)]) }
 
-var nameOK = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,39}$`)
+// nameOK is made when a plugin is started, not when kjit is.
+var nameOK = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,39}$`)
+})
 
 // decodeHello reads the answer to the first line.
 func decodeHello(line []byte, id uint64) (*helloAnswer, error) {
@@ -136,7 +136,7 @@ func decodeHello(line []byte, id uint64) (*helloAnswer, error) {
 	switch {
 	case a.Protocol != Protocol:
 		return nil, fmt.Errorf("it speaks protocol %d, kjit speaks %d", a.Protocol, Protocol)
-	case !nameOK.MatchString(a.Name):
+	case !nameOK().MatchString(a.Name):
 		return nil, fmt.Errorf("its name is %s: want up to 40 letters, digits and ._+-", excerpt([]byte(a.Name)))
 	case len(a.Archs) == 0:
 		return nil, errors.New("it names no architecture (archs)")

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/harness/campaign"
@@ -52,7 +51,8 @@ func (r *Report) addFolder(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "campaign.json")); err == nil {
 		return r.addCampaign(dir)
 	}
-	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+repro.Extension))
+	// Not filepath.Glob: the folder's name may look like a pattern.
+	files, err := fs.Glob(os.DirFS(dir), "*"+repro.Extension)
 	if err != nil {
 		return err
 	}
@@ -60,16 +60,11 @@ func (r *Report) addFolder(dir string) error {
 		return &Error{dir, 0, "neither the folder of a campaign nor one of findings (.txtar)"}
 	}
 	for _, file := range files {
-		if err := r.addRepro(file); err != nil {
+		if err := r.addRepro(filepath.Join(dir, file)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// escapeGlob makes a pattern of a name.
-func escapeGlob(name string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
 // addCampaign adds the campaign in a folder, which may be at work.
@@ -100,7 +95,7 @@ func (r *Report) addCampaign(dir string) error {
 		_, rules, edges := s.Coverage(i)
 		c.Targets = append(c.Targets, Target{
 			Name: line(name), Agree: thousands(t.Agree), Diverge: thousands(t.Diverge), Undefined: thousands(t.Undefined), NotRun: thousands(t.NotRun),
-			Why: line(t.Why), Executed: thousands(t.Executed), Rules: thousands(uint64(rules)), Edges: thousands(uint64(edges)),
+			Why: line(t.Why), Executed: thousands(t.Executed), Rules: thousands(rules), Edges: thousands(edges),
 			Full: percent(uint64(edges), emulator.Edges), Bad: t.Diverge > 0,
 		})
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Checks are what kjit --json verify printed.
@@ -48,20 +49,7 @@ func (r *reader) check(data []byte) error {
 	}
 	all := r.checks
 	all.all++
-	at := -1
-	for i := range all.Kinds {
-		if all.Kinds[i].File == line(c.File) && all.Kinds[i].Kind == line(c.Kind) {
-			at = i
-		}
-	}
-	if at < 0 && len(all.Kinds) < maxRows {
-		at = len(all.Kinds)
-		all.Kinds = append(all.Kinds, CheckKind{File: line(c.File), Kind: line(c.Kind)})
-	}
-	kind := new(CheckKind)
-	if at >= 0 {
-		kind = &all.Kinds[at]
-	}
+	kind := all.kind(line(c.File), line(c.Kind))
 	switch c.Outcome {
 	case "passed":
 		kind.Passed++
@@ -80,6 +68,20 @@ func (r *reader) check(data []byte) error {
 		return fmt.Errorf("a check that %.40q", c.Outcome)
 	}
 	return nil
+}
+
+// kind finds the count of a kind in a file. Those of more than can be shown are
+// counted nowhere.
+func (c *Checks) kind(file, name string) *CheckKind {
+	at := slices.IndexFunc(c.Kinds, func(k CheckKind) bool { return k.File == file && k.Kind == name })
+	switch {
+	case at >= 0:
+		return &c.Kinds[at]
+	case len(c.Kinds) >= maxRows:
+		return new(CheckKind)
+	}
+	c.Kinds = append(c.Kinds, CheckKind{File: file, Kind: name})
+	return &c.Kinds[len(c.Kinds)-1]
 }
 
 func (c *Checks) skip(reason string) {
@@ -103,9 +105,8 @@ func (r *reader) checked(data []byte) error {
 	if r.checks == nil {
 		r.checks = &Checks{Name: r.name}
 	}
-	n := func(i int) string { return thousands(uint64(max(i, 0))) }
 	c := r.checks
-	c.Passed, c.Failed, c.Skipped, c.failed, c.ended = n(s.Passed), n(s.Failed), n(s.Skipped), s.Failed, true
+	c.Passed, c.Failed, c.Skipped, c.failed, c.ended = thousands(s.Passed), thousands(s.Failed), thousands(s.Skipped), s.Failed, true
 	c.all = s.Passed + s.Failed + s.Skipped
 	r.endChecks()
 	return nil

@@ -2,10 +2,10 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -67,8 +67,17 @@ type Dump struct{ Offset, Hex, Text string }
 // Size is the size of program and input in words.
 func (f *Finding) Size() string { return count(f.insns, "instruction") + ", " + f.Input.Size }
 
-// partsAt finds the instruction in the sentence that says where both sides part.
-var partsAt = regexp.MustCompile(`^at instruction (\d+):`)
+// partsAt finds the instruction in the sentence that says where both sides part,
+// see [harness.Place.Story]; -1 if there is none.
+func partsAt(how string) int {
+	rest, ok := strings.CutPrefix(how, "at instruction ")
+	pc, _, ends := strings.Cut(rest, ":")
+	at, err := strconv.ParseUint(pc, 10, 31)
+	if !ok || !ends || err != nil {
+		return -1
+	}
+	return int(at)
+}
 
 // newFinding tells a repro. file is where it can be run from, "" if it is in no
 // file of its own.
@@ -93,10 +102,7 @@ func newFinding(r *repro.Repro, source, file string) *Finding {
 			f.Notes = append(f.Notes, line(c))
 		}
 	}
-	at := -1
-	if m := partsAt.FindStringSubmatch(r.How); m != nil {
-		at, _ = strconv.Atoi(m[1])
-	}
+	at := partsAt(r.How)
 	f.addProgram(r.Program, at)
 	f.Listing, f.Plain = parseListing(r.Listing, at)
 	f.Listing, f.MorePairs = around(f.Listing, func(p Pair) bool { return p.Parts })
@@ -158,9 +164,8 @@ func around[T any](rows []T, marked func(T) bool) (kept []T, more int) {
 // newInput describes a packet or a system call.
 func newInput(input kernelabi.Input) Input {
 	var in Input
-	record, err := jsonText(input)
-	if err == nil {
-		in.Record = record
+	if record, err := json.Marshal(input); err == nil {
+		in.Record = cut(string(record), maxBlock)
 	}
 	switch i := input.(type) {
 	case *kernelabi.Skb:
@@ -182,7 +187,6 @@ func newInput(input kernelabi.Input) Input {
 		}
 		in.Dump, _ = dump(i.Data.Append(nil))
 	}
-	in.Record = cut(in.Record, maxBlock)
 	return in
 }
 

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/kjit-project/kjit/harness/campaign"
@@ -83,7 +85,7 @@ func growth(jits []string, history []campaign.Point) (charts []*Growth, rows []H
 			}
 			g.Lines = append(g.Lines, Curve{
 				Series: i % growthSeries, Dash: i/growthSeries%2 == 1, Name: shorten(line(name), 24), Points: strings.TrimSpace(b.String()),
-				EndY: y(end), Value: thousands(uint64(end)),
+				EndY: y(end), Value: thousands(end),
 			})
 		}
 		spread(g.Lines)
@@ -99,7 +101,7 @@ func growth(jits []string, history []campaign.Point) (charts []*Growth, rows []H
 			}
 		}
 		for _, share := range []int{0, 1, 2} {
-			g.Up = append(g.Up, Tick{y(most * share / 2), thousands(uint64(most * share / 2))})
+			g.Up = append(g.Up, Tick{y(most * share / 2), thousands(most * share / 2)})
 		}
 		var words []string
 		for _, l := range g.Lines {
@@ -115,22 +117,15 @@ func last64(history []campaign.Point) uint64 { return history[len(history)-1].Pr
 
 // spread keeps the names at the ends of curves apart, in the order of the ends.
 func spread(lines []Curve) {
-	taken := map[int]bool{}
-	for range lines {
-		lowest := -1
-		for i := range lines {
-			if !taken[i] && (lowest < 0 || lines[i].EndY < lines[lowest].EndY) {
-				lowest = i
-			}
-		}
-		above := growthTop - growthLabel
-		for i := range lines {
-			if taken[i] {
-				above = max(above, lines[i].LabelY)
-			}
-		}
-		lines[lowest].LabelY = max(lines[lowest].EndY+4, above+growthLabel)
-		taken[lowest] = true
+	order := make([]*Curve, len(lines))
+	for i := range lines {
+		order[i] = &lines[i]
+	}
+	slices.SortStableFunc(order, func(a, b *Curve) int { return cmp.Compare(a.EndY, b.EndY) })
+	free := growthTop
+	for _, l := range order {
+		l.LabelY = max(l.EndY+4, free)
+		free = l.LabelY + growthLabel
 	}
 }
 
@@ -141,9 +136,9 @@ func table(history []campaign.Point) (rows []HistoryRow) {
 		if i != len(history)-1 && i%max(step, 1) != 0 {
 			continue
 		}
-		row := HistoryRow{Programs: thousands(p.Programs), Corpus: thousands(uint64(p.Corpus)), Findings: thousands(uint64(p.Findings))}
+		row := HistoryRow{Programs: thousands(p.Programs), Corpus: thousands(p.Corpus), Findings: thousands(p.Findings)}
 		for _, t := range p.Targets {
-			row.Targets = append(row.Targets, fmt.Sprintf("%s / %s", thousands(uint64(t.Rules)), thousands(uint64(t.Edges))))
+			row.Targets = append(row.Targets, fmt.Sprintf("%s / %s", thousands(t.Rules), thousands(t.Edges)))
 		}
 		rows = append(rows, row)
 	}

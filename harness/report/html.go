@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 
 	"github.com/kjit-project/kjit/harness/paper"
 )
@@ -21,17 +22,17 @@ var (
 	styleText string
 )
 
-var pageTemplate = func() *template.Template {
+var pageTemplate = sync.OnceValue(func() *template.Template {
 	t := template.New("page").Funcs(template.FuncMap{
 		"style":     func() template.CSS { return template.CSS(styleText) }, // part of the program
-		"thousands": func(n int) string { return thousands(uint64(max(n, 0))) },
-		"count":     func(n int, noun string) string { return count(n, noun) },
+		"thousands": thousands[int],
+		"count":     count[int],
 	})
 	for _, text := range []string{pageText, findingText, campaignText} {
 		template.Must(t.Parse(text))
 	}
 	return t
-}()
+})
 
 // page is a report as the templates show it.
 type page struct {
@@ -92,7 +93,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		p.Tables = append(p.Tables, published)
 	}
 	var page bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&page, "page", p); err != nil {
+	if err := pageTemplate().ExecuteTemplate(&page, "page", p); err != nil {
 		return err
 	}
 	_, err := w.Write(page.Bytes())

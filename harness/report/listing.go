@@ -1,10 +1,10 @@
 package report
 
 import (
-	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Pair is a BPF instruction with the machine code that was made of it.
@@ -22,14 +22,14 @@ type Code struct {
 
 // The lines of a listing that stands side by side, as package listing writes
 // them.
-var (
-	bpfLine    = regexp.MustCompile(`^(\((\d+)\) .*|\(entry\))$`)
-	nativeLine = regexp.MustCompile(`^(  |=>) +([0-9a-f]+):  ([0-9a-f]+) +(.*)$`)
-)
+var listingLines = sync.OnceValues(func() (bpf, native *regexp.Regexp) {
+	return regexp.MustCompile(`^(\((\d+)\) .*|\(entry\))$`), regexp.MustCompile(`^(  |=>) +([0-9a-f]+):  ([0-9a-f]+) +(.*)$`)
+})
 
 // parseListing takes a listing apart. at is the BPF instruction to mark, -1 for
 // none. One that is written otherwise comes back as it is.
 func parseListing(text string, at int) (pairs []Pair, plain string) {
+	bpfLine, nativeLine := listingLines()
 	for l := range strings.Lines(text) {
 		l = strings.TrimRight(l, "\n")
 		if m := bpfLine.FindStringSubmatch(l); m != nil {
@@ -52,9 +52,4 @@ func parseListing(text string, at int) (pairs []Pair, plain string) {
 		last.Parts = last.Parts || m[1] == "=>"
 	}
 	return pairs, ""
-}
-
-func jsonText(v any) (string, error) {
-	data, err := json.Marshal(v)
-	return string(data), err
 }

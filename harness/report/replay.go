@@ -204,8 +204,7 @@ func (r *reader) tally(data []byte) error {
 	if r.replay == nil {
 		r.replay = &Replay{Name: r.name}
 	}
-	n := func(i int) string { return thousands(uint64(max(i, 0))) }
-	out := Tally{Name: line(t.Runner), Agree: n(t.Agree), Diverge: n(t.Diverge), Undefined: n(t.Undefined), NotRun: n(t.NotRun), Why: line(t.Why), Mean: "–", Bad: t.Diverge > 0}
+	out := Tally{Name: line(t.Runner), Agree: thousands(t.Agree), Diverge: thousands(t.Diverge), Undefined: thousands(t.Undefined), NotRun: thousands(t.NotRun), Why: line(t.Why), Mean: "–", Bad: t.Diverge > 0}
 	if ran := t.Agree + t.Diverge + t.Undefined; ran > 0 && t.Executed > 0 {
 		out.Mean = fmt.Sprintf("%.1f", float64(t.Executed)/float64(ran))
 	}

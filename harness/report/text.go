@@ -9,7 +9,7 @@ import (
 
 // count is a number with its noun: "1 finding", "1,234 programs".
 func count[N int | uint64](n N, noun string) string {
-	text := thousands(uint64(max(n, 0))) + " " + noun
+	text := thousands(n) + " " + noun
 	switch {
 	case n == 1:
 		return text
@@ -19,9 +19,9 @@ func count[N int | uint64](n N, noun string) string {
 	return text + "s"
 }
 
-// thousands writes a number with commas.
-func thousands(n uint64) string {
-	s := strconv.FormatUint(n, 10)
+// thousands writes a number with commas, and a negative one as 0.
+func thousands[N int | uint64](n N) string {
+	s := strconv.FormatUint(uint64(max(n, 0)), 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}

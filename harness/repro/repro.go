@@ -21,7 +21,6 @@ package repro
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
@@ -81,14 +80,7 @@ func New(d *judge.Divergence) *Repro {
 		return r
 	}
 	p := d.Place
-	switch {
-	case p.PC >= 0:
-		r.How = fmt.Sprintf("at instruction %d: %s", p.PC, p.How)
-	case len(p.Image.PCMap) > 0:
-		r.How = "in the prologue: " + p.How
-	default:
-		r.How = p.How
-	}
+	r.How = p.Story()
 	var text bytes.Buffer
 	p.Print(&text)
 	r.Place = text.String()

@@ -42,10 +42,14 @@ func checkKernelImage(c *Checker, rec *kernelabi.KernelImageRecord) error {
 		// results are all that can be judged.
 		return bpf.Check(rec.Program, rec.Kind, p.Rules)
 	}
-	if err := checkRecordedCode(rec); err != nil {
+	img, err := rec.Code()
+	if err != nil {
+		return &invalidRecord{err}
+	}
+	if err := checkRecordedCode(rec, img); err != nil {
 		return err
 	}
-	got, err := c.runRecorded(rec)
+	got, err := c.runRecorded(rec, img)
 	if err != nil {
 		return err
 	}
@@ -54,11 +58,7 @@ func checkKernelImage(c *Checker, rec *kernelabi.KernelImageRecord) error {
 
 // checkRecordedCode compares what the record says of the image's bytes with
 // what is in them: where it goes, and what processor it needs.
-func checkRecordedCode(rec *kernelabi.KernelImageRecord) error {
-	img, err := rec.Code()
-	if err != nil {
-		return &invalidRecord{err}
-	}
+func checkRecordedCode(rec *kernelabi.KernelImageRecord, img *kernelabi.Image) error {
 	if err := img.Mislabelled(); err != nil {
 		return err
 	}
@@ -82,11 +82,7 @@ func checkRecordedCode(rec *kernelabi.KernelImageRecord) error {
 }
 
 // runRecorded executes the record's image on its inputs.
-func (c *Checker) runRecorded(rec *kernelabi.KernelImageRecord) ([]harness.Outcome, error) {
-	img, err := rec.Code()
-	if err != nil {
-		return nil, &invalidRecord{err}
-	}
+func (c *Checker) runRecorded(rec *kernelabi.KernelImageRecord, img *kernelabi.Image) ([]harness.Outcome, error) {
 	// Symbols that this image does not need are no harm, and let records of one
 	// kernel share a machine.
 	if full, err := kernelabi.ProfileByName(img.Profile.Name); err == nil {

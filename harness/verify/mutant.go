@@ -54,7 +54,7 @@ func checkMutantOn(c *Checker, rec *kernelabi.MutantRecord, arch kernelabi.Arch)
 			continue
 		}
 		asked = true
-		got, err := c.outcome(profile, rec, true)
+		got, err := c.outcome(profile, rec.Program, rec.Input, true)
 		if err == nil {
 			err = sameOutcome(measured, rec.Want, got)
 		}
@@ -67,7 +67,7 @@ func checkMutantOn(c *Checker, rec *kernelabi.MutantRecord, arch kernelabi.Arch)
 			continue
 		}
 		asked = true
-		got, err := c.outcome(profile, rec, false)
+		got, err := c.outcome(profile, rec.Program, rec.Input, false)
 		if err == nil && (got.Kind != harness.Value || got.Value != rec.Want || got.Broken != 0) {
 			err = fmt.Errorf("gives %s, want %d", got, rec.Want)
 		}
@@ -99,13 +99,14 @@ func checkWant(rec *kernelabi.MutantRecord, profile string) error {
 	return nil
 }
 
-// outcome runs the record's program on its packet in a profile.
-func (c *Checker) outcome(profile string, rec *kernelabi.MutantRecord, measured bool) (harness.Outcome, error) {
+// outcome runs a record's program on its input in a profile, for measured outcomes
+// or for those that a correct kernel has.
+func (c *Checker) outcome(profile string, prog bpf.Program, input kernelabi.Input, measured bool) (harness.Outcome, error) {
 	r, err := c.machines.runner(profile, measured)
 	if err != nil {
 		return harness.Outcome{}, err
 	}
-	outs, err := r.Run(rec.Program, bpf.Socket, []kernelabi.Input{rec.Input}, nil)
+	outs, err := r.Run(prog, harness.KindOf(input), []kernelabi.Input{input}, nil)
 	if err != nil {
 		return harness.Outcome{}, err
 	}

@@ -13,20 +13,15 @@ import (
 // sameOnJITs runs the filter as machine code of every architecture and compares
 // the value. These JITs decline nothing.
 func (c *Checker) sameOnJITs(prog bpf.Program, data *seccompdata.Data, ret uint32) error {
-	inputs := []kernelabi.Input{&kernelabi.Syscall{Data: *data}}
 	for _, name := range seccomp.JITs() {
 		if !c.wants(name) {
 			continue
 		}
-		r, err := c.machines.runner(name, false)
+		got, err := c.outcome(name, prog, &kernelabi.Syscall{Data: *data}, false)
 		if err != nil {
 			return err
 		}
-		out, err := r.Run(prog, bpf.Seccomp, inputs, nil)
-		if err != nil {
-			return err
-		}
-		if got := out[0]; got.Kind != harness.Value || got.Broken != 0 || got.Value != ret {
+		if got.Kind != harness.Value || got.Broken != 0 || got.Value != ret {
 			return fmt.Errorf("%s gives %s, the record has %#x", name, got.Long(), ret)
 		}
 	}
@@ -68,21 +63,15 @@ func shiftBy0(_ bpf.State, ins bpf.Instruction, _ bool) bool {
 // sameOnHistoricJITs does the same with the JITs of kernels, which may decline a
 // filter, and be wrong where they are known to be.
 func (c *Checker) sameOnHistoricJITs(m *bpf.Machine, data *seccompdata.Data, ret uint32) error {
-	inputs := []kernelabi.Input{&kernelabi.Syscall{Data: *data}}
 	for _, jit := range historicJITs {
 		for _, name := range jit.profiles {
 			if !c.wants(name) {
 				continue
 			}
-			r, err := c.machines.runner(name, false)
+			got, err := c.outcome(name, m.Program(), &kernelabi.Syscall{Data: *data}, false)
 			if err != nil {
 				return err
 			}
-			out, err := r.Run(m.Program(), bpf.Seccomp, inputs, nil)
-			if err != nil {
-				return err
-			}
-			got := out[0]
 			right := got.Kind == harness.Value && got.Value == ret || got.Kind == harness.Refused
 			if (!right || got.Broken != 0) && (got.Kind != harness.Value || !does(m, data, jit.slips)) {
 				return fmt.Errorf("%s gives %s, the record has %#x", name, got.Long(), ret)
