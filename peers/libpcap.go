@@ -1,9 +1,6 @@
 package peers
 
-// #cgo linux LDFLAGS: -ldl
-// #include <dlfcn.h>
 // #include <stdint.h>
-// #include <stdlib.h>
 //
 // // struct bpf_insn, as every BSD has it.
 // struct kp_insn { uint16_t code; uint8_t jt, jf; uint32_t k; };
@@ -34,40 +31,21 @@ import (
 // libpcapFiles are the names of the library: of Debian, of all others, of macOS.
 var libpcapFiles = []string{"libpcap.so.0.8", "libpcap.so.1", "libpcap.so", "libpcap.A.dylib"}
 
-// libpcap is the library, opened at the first use and never closed. Opening it
-// when it is wanted, not linking it, lets this package build where it is not
-// installed, and needs no headers.
+// libpcap is the library, opened at the first use.
 var libpcap = sync.OnceValues(func() (*library, error) {
-	for _, file := range libpcapFiles {
-		name := C.CString(file)
-		handle := C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)
-		C.free(unsafe.Pointer(name))
-		if handle != nil {
-			return openLibrary(file, handle)
-		}
+	var lib library
+	found, err := openShared(libpcapFiles, []symbol{
+		{"bpf_filter", &lib.filter}, {"bpf_validate", &lib.validate}, {"pcap_lib_version", &lib.version},
+	})
+	if !found {
+		return nil, fmt.Errorf("libpcap is not installed (looked for %s): install libpcap0.8 or libpcap", strings.Join(libpcapFiles, ", "))
 	}
-	return nil, fmt.Errorf("libpcap is not installed (looked for %s): install libpcap0.8 or libpcap", strings.Join(libpcapFiles, ", "))
+	return &lib, err
 })
 
 // library holds the addresses of libpcap's functions.
 type library struct {
 	filter, validate, version unsafe.Pointer
-}
-
-func openLibrary(file string, handle unsafe.Pointer) (*library, error) {
-	var lib library
-	for _, symbol := range []struct {
-		name string
-		at   *unsafe.Pointer
-	}{{"bpf_filter", &lib.filter}, {"bpf_validate", &lib.validate}, {"pcap_lib_version", &lib.version}} {
-		name := C.CString(symbol.name)
-		*symbol.at = C.dlsym(handle, name)
-		C.free(unsafe.Pointer(name))
-		if *symbol.at == nil {
-			return nil, fmt.Errorf("%s has no function %s", file, symbol.name)
-		}
-	}
-	return &lib, nil
 }
 
 // NewLibpcap returns bpf_filter of the installed libpcap, behind bpf_validate;

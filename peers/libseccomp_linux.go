@@ -1,7 +1,5 @@
 package peers
 
-// #cgo linux LDFLAGS: -ldl
-// #include <dlfcn.h>
 // #include <stdint.h>
 // #include <stdlib.h>
 //
@@ -55,40 +53,24 @@ type Libseccomp struct {
 
 // NewLibseccomp opens the library; its error says that there is none.
 var NewLibseccomp = sync.OnceValues(func() (*Libseccomp, error) {
-	for _, file := range []string{"libseccomp.so.2", "libseccomp.so"} {
-		name := C.CString(file)
-		handle := C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)
-		C.free(unsafe.Pointer(name))
-		if handle != nil {
-			return openLibseccomp(file, handle)
-		}
-	}
-	return nil, errors.New("libseccomp is not installed (looked for libseccomp.so.2): install libseccomp2 or libseccomp")
-})
-
-func openLibseccomp(file string, handle unsafe.Pointer) (*Libseccomp, error) {
 	var l Libseccomp
 	var version unsafe.Pointer
-	for _, symbol := range []struct {
-		name string
-		at   *unsafe.Pointer
-	}{
+	found, err := openShared([]string{"libseccomp.so.2", "libseccomp.so"}, []symbol{
 		{"seccomp_init", &l.init}, {"seccomp_release", &l.release},
 		{"seccomp_arch_add", &l.archAdd}, {"seccomp_arch_remove", &l.archRemove},
 		{"seccomp_attr_set", &l.attribute}, {"seccomp_syscall_resolve_name", &l.resolve},
 		{"seccomp_rule_add_array", &l.rule}, {"seccomp_export_bpf", &l.export}, {"seccomp_version", &version},
-	} {
-		name := C.CString(symbol.name)
-		*symbol.at = C.dlsym(handle, name)
-		C.free(unsafe.Pointer(name))
-		if *symbol.at == nil {
-			return nil, fmt.Errorf("%s has no function %s", file, symbol.name)
-		}
+	})
+	switch {
+	case !found:
+		return nil, errors.New("libseccomp is not installed (looked for libseccomp.so.2): install libseccomp2 or libseccomp")
+	case err != nil:
+		return nil, err
 	}
 	v := C.ks_call_version(version)
 	l.Version = fmt.Sprintf("%d.%d.%d", v.major, v.minor, v.micro)
 	return &l, nil
-}
+})
 
 // libseccompArch are the tokens of architectures (seccomp.h): AUDIT_ARCH_*, but
 // for x32.

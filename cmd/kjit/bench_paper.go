@@ -90,7 +90,7 @@ func writePictures(dir string, tables []*paper.Table) error {
 		if err := t.WriteSVG(&svg); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, t.Name+".svg"), svg.Bytes(), 0o666); err != nil {
+		if err := writeWhole(filepath.Join(dir, t.Name+".svg"), svg.Bytes()); err != nil {
 			return err
 		}
 	}

@@ -121,14 +121,14 @@ func (f *clusterFlags) open(ctx context.Context, what string) (_ *opened, err er
 
 // revive starts the server of a folder.
 func (f *clusterFlags) revive(o *opened) error {
-	s, err := campaign.ReadSettings(f.State)
-	if errors.Is(err, fs.ErrNotExist) {
+	s, found, err := (&stateFlag{f.State}).settings()
+	switch {
+	case err != nil:
+		return err
+	case !found:
 		return badInput(fmt.Errorf("--state %s: there is no campaign: kjit campaign start begins one", f.State))
 	}
-	if err != nil {
-		return badInput(err)
-	}
-	if o.server, err = cluster.StartServer(f.State, s, cluster.Listen{}); err != nil {
+	if o.server, err = cluster.StartServer(f.State, &s, cluster.Listen{}); err != nil {
 		return err
 	}
 	o.nc, err = o.server.Connect()
@@ -138,12 +138,10 @@ func (f *clusterFlags) revive(o *opened) error {
 // explain gives an error its exit code, and says what mends it.
 func (f *clusterFlags) explain(err error) error {
 	var (
-		coded    *codedError
-		mismatch *cluster.MismatchError
-		other    *campaign.SettingsError
-		locked   *campaign.LockedError
-		listen   *cluster.ListenError
-		path     *fs.PathError
+		coded  *codedError
+		other  *campaign.SettingsError
+		listen *cluster.ListenError
+		path   *fs.PathError
 	)
 	switch {
 	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled):
@@ -154,14 +152,27 @@ func (f *clusterFlags) explain(err error) error {
 		return badInput(fmt.Errorf("--listen %w (--listen-users, --tls-cert, --tls-key)", err))
 	case errors.As(err, &other):
 		return badInput(fmt.Errorf("%w: leave that out to go on with it, or choose another --state or --campaign", err))
-	case errors.As(err, &mismatch):
-		return environment(err)
-	case errors.As(err, &locked):
-		return environment(err)
 	case errors.As(err, &path):
 		return badInput(err)
 	}
 	return environment(err)
+}
+
+// where names the campaign.
+func (f *clusterFlags) where() string {
+	if f.NATS != "" {
+		return "campaign " + f.Name
+	}
+	return f.State
+}
+
+// pause waits for a time, or until ctx is done, and returns ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err()
 }
 
 // runsUntil returns a context that is done after a signal that asks to end, or

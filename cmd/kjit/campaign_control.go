@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/kjit-project/kjit/harness/cluster"
 )
@@ -35,11 +36,9 @@ func (f *clusterFlags) change(ctx context.Context, std streams, global *cli, wha
 	}
 	defer c.close()
 	err = c.SetControl(ctx, func(now *cluster.Control) error {
-		for _, m := range append(from, to) {
-			if now.Mode == m {
-				now.Mode = to
-				return nil
-			}
+		if slices.Contains(append(from, to), now.Mode) {
+			now.Mode = to
+			return nil
 		}
 		return badInput(fmt.Errorf("campaign %s is %s: kjit campaign start goes on with it", f.Name, now.Mode))
 	})

@@ -77,12 +77,8 @@ func (c *campaignExportCmd) Run(ctx context.Context, std streams, global *cli) e
 	if err := r.writeJSON(&b); err != nil {
 		return err
 	}
-	out, err := openOutput(filepath.Join(c.Dir, "summary.json"), std.out)
-	if err == nil {
-		err = out.write(b.Bytes())
-	}
-	if err != nil {
-		return err
+	if err := writeWhole(filepath.Join(c.Dir, "summary.json"), b.Bytes()); err != nil {
+		return badInput(err)
 	}
 	if global.JSON {
 		return r.writeJSON(std.out)
@@ -107,15 +103,11 @@ func (f *clusterFlags) findings(ctx context.Context, what, dir string) (*fuzzRep
 	if err != nil {
 		return nil, nil, f.explain(err)
 	}
-	where := f.State
-	if f.NATS != "" {
-		where = "campaign " + f.Name
-	}
 	cfg := &campaign.Config{Settings: c.Spec.Settings}
 	for _, name := range cfg.JITs {
 		cfg.Targets = append(cfg.Targets, campaign.Target{Name: name})
 	}
-	r := newFuzzReport(where, cfg, &campaign.Summary{State: found.State, Reports: found.Reports, Before: found.State.Totals})
+	r := newFuzzReport(f.where(), cfg, &campaign.Summary{State: found.State, Reports: found.Reports, Before: found.State.Totals})
 	r.Coverage.Opcodes, r.Coverage.AllOpcodes = status.Summary.Opcodes, status.Summary.All
 	return r, found.Poisons, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -33,12 +32,7 @@ type campaignStartCmd struct {
 
 	AckWait time.Duration `name:"ack-wait" placeholder:"DURATION" help:"How long a worker may be silent before its range is given to another (default 30s; 5s if all workers are in this process)."`
 
-	JIT    []string `name:"jit" placeholder:"NAME" help:"JITs to compare with the interpreter, or mutant:FAULT, or exec:COMMAND for one of your own (default linux-3.10-x86_64,kjit-armv5,kjit-armv7)."`
-	Kind   string   `placeholder:"KIND" help:"Only programs of this kind: socket or seccomp (default: what the JITs take)."`
-	Seed   *uint64  `placeholder:"N" help:"Seed of the programs (default 1)."`
-	Inputs int      `placeholder:"N" help:"Most inputs for a program (default 64)."`
-	Range  int      `placeholder:"N" help:"Programs in a range, the unit of work (default 256)."`
-	Kernel string   `name:"profile" placeholder:"NAME" help:"Kernel that JITs exec:COMMAND emit for (default: what they say, or linux-3.10-x86_64)."`
+	settingsFlags
 }
 
 func (c *campaignStartCmd) Help() string {
@@ -65,6 +59,11 @@ func (c *campaignStartCmd) check() error {
 		return badInput(fmt.Errorf("--replicas %d: want 1 to 5", c.Replicas))
 	case c.AckWait < 0 || c.AckWait > 0 && c.AckWait < time.Second:
 		return badInput(fmt.Errorf("--ack-wait %v: want 1s or more", c.AckWait))
+	case c.Time < 0:
+		return badInput(fmt.Errorf("--time %v: want more than 0", c.Time))
+	}
+	if err := c.ciFlags.check(); err != nil {
+		return err
 	}
 	if c.Workers == nil {
 		n := runtime.GOMAXPROCS(0)
@@ -79,24 +78,11 @@ func (c *campaignStartCmd) check() error {
 	return nil
 }
 
-// settings puts the flags that are there into those of the campaign, if it is
-// there, or into the default ones.
-func (c *campaignStartCmd) settings(s campaign.Settings) (campaign.Settings, error) {
-	flags := fuzzCmd{ciFlags: c.ciFlags, Time: c.Time, JIT: c.JIT, Kind: c.Kind, Seed: c.Seed, Inputs: c.Inputs, Range: c.Range, Kernel: c.Kernel}
-	return s, flags.choose(&s)
-}
-
 // there returns the settings of the campaign that is there, or the default ones.
 func (c *campaignStartCmd) there(ctx context.Context, nc *nats.Conn) (campaign.Settings, error) {
 	if nc == nil {
-		s, err := campaign.ReadSettings(c.State)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return campaign.Default(), nil
-		case err != nil:
-			return campaign.Settings{}, badInput(err)
-		}
-		return *s, nil
+		s, _, err := (&stateFlag{c.State}).settings()
+		return s, err
 	}
 	store, err := cluster.Open(ctx, nc, c.Name)
 	if errors.Is(err, cluster.ErrNoCampaign) {
@@ -128,11 +114,11 @@ func (c *campaignStartCmd) Run(ctx context.Context, std streams, global *cli) er
 	if err != nil {
 		return err
 	}
-	if s, err = c.settings(s); err != nil {
+	if err := c.choose(&s); err != nil {
 		return err
 	}
 	whole := context.WithoutCancel(ctx) // an interrupt is not the end of ranges and plugins
-	cfg, err := (&campaignFlags{pluginFlags: c.pluginFlags}).config(whole, s)
+	cfg, err := c.config(whole, s)
 	if err != nil {
 		return err
 	}
@@ -185,7 +171,7 @@ func (c *campaignStartCmd) begin(s *campaign.Settings, told *cluster.Control) fu
 	return func(now *cluster.Control) error {
 		now.Mode = cluster.Running
 		if c.Runs > 0 {
-			now.Ranges = (c.Runs + uint64(s.Size) - 1) / uint64(s.Size)
+			now.Ranges = s.Ranges(c.Runs)
 		}
 		*told = *now
 		return nil
@@ -210,32 +196,21 @@ func (c *campaignStartCmd) coordinate(ctx context.Context, std streams, global *
 	}
 	coordinator.Log, coordinator.Told = log, told
 	progress := newFuzzProgress(std.err, cfg, ctx)
-	var written struct {
-		sync.Mutex
-		err error
-	}
+	var unwritten error // of this goroutine, as Merged is called by Run
 	status := campaign.Status{Began: began, Before: before.Totals}
 	shown := time.Time{}
 	coordinator.Merged = func(state *campaign.State, entries map[string]*cluster.Entry) {
+		if time.Since(shown) < 250*time.Millisecond {
+			return // results may come in hundreds a second, and each write looks at all files
+		}
 		if dir != "" {
 			if _, err := cluster.WriteFindings(dir, state, entries); err != nil {
-				written.Lock()
-				written.err = err
-				written.Unlock()
+				unwritten = err
 				end()
 			}
 		}
-		if time.Since(shown) < 250*time.Millisecond {
-			return
-		}
 		shown = time.Now()
-		status.State = state
-		status.Waiting = 0
-		for _, e := range entries {
-			if !e.Final {
-				status.Waiting++
-			}
-		}
+		status.State, status.Waiting = state, coordinator.Waiting()
 		progress.show(&status)
 	}
 	// Workers first, and then who takes what they have done.
@@ -262,20 +237,14 @@ func (c *campaignStartCmd) coordinate(ctx context.Context, std streams, global *
 			return
 		}
 		workers.Wait()
-		select {
-		case <-time.After(time.Second): // results on their way
-		case <-whole.Done():
-		}
+		pause(whole, time.Second) // results on their way
 		end()
 	}()
 	_, err = coordinator.Run(whole)
 	end()
 	workers.Wait()
 	progress.close()
-	written.Lock()
-	err = errors.Join(err, failed, written.err)
-	written.Unlock()
-	if err != nil {
+	if err := errors.Join(err, failed, unwritten); err != nil {
 		return c.explain(err)
 	}
 	took := time.Since(began)
@@ -300,10 +269,7 @@ func (c *campaignStartCmd) linger(ctx context.Context, store *cluster.Store) {
 		if err != nil || len(workers) == 0 {
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+		pause(ctx, 200*time.Millisecond)
 	}
 }
 
@@ -311,27 +277,20 @@ func (c *campaignStartCmd) linger(ctx context.Context, store *cluster.Store) {
 func (c *campaignStartCmd) report(ctx context.Context, std streams, global *cli, store *cluster.Store, cfg *campaign.Config, dir string, before *campaign.State, took time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	kept := dir != ""
+	if !kept && c.ciFlags.wanted() { // what is in the files has to come from somewhere
+		var err error
+		if dir, err = os.MkdirTemp("", "kjit-"); err != nil {
+			return environment(err)
+		}
+		defer os.RemoveAll(dir)
+	}
 	f, err := store.Export(ctx, dir)
 	if err != nil {
 		return c.explain(err)
 	}
-	where := c.State
-	if c.NATS != "" {
-		where = "campaign " + c.Name
-	}
-	r := newFuzzReport(where, cfg, &campaign.Summary{State: f.State, Reports: f.Reports, Before: before.Totals, Took: took})
+	r := newFuzzReport(c.where(), cfg, &campaign.Summary{State: f.State, Reports: f.Reports, Before: before.Totals, Took: took})
 	if c.ciFlags.wanted() {
-		kept := dir != ""
-		if !kept { // what is in it has to come from somewhere
-			if dir, err = os.MkdirTemp("", "kjit-"); err != nil {
-				return environment(err)
-			}
-			defer os.RemoveAll(dir)
-			if f, err = store.Export(ctx, dir); err != nil {
-				return c.explain(err)
-			}
-			r = newFuzzReport(where, cfg, &campaign.Summary{State: f.State, Reports: f.Reports, Before: before.Totals, Took: took})
-		}
 		run := r.ci()
 		for i := range run.Results {
 			if !kept { // its file is not there for long
@@ -342,11 +301,7 @@ func (c *campaignStartCmd) report(ctx context.Context, std streams, global *cli,
 			return err
 		}
 	}
-	if global.JSON {
-		err = r.writeJSON(std.out)
-	} else {
-		err = r.writeText(std.out)
-	}
+	err = r.write(std.out, global.JSON)
 	for _, p := range f.Poisons {
 		fmt.Fprintf(std.err, "kjit: range %d (cases %d to %d) is set aside: %d workers were given it and none was done with it\n",
 			p.Range, p.Range*uint64(cfg.Size), (p.Range+1)*uint64(cfg.Size)-1, p.Deliveries)

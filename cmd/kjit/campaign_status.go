@@ -40,11 +40,8 @@ func (c *campaignStatusCmd) Run(ctx context.Context, std streams, global *cli) e
 		return err
 	}
 	defer o.close()
-	terminal, ok := std.out.(*os.File)
-	if w, checked := std.out.(*checkedWriter); checked {
-		terminal, ok = w.w.(*os.File)
-	}
-	live := ok && !c.Once && !global.JSON && term.IsTerminal(int(terminal.Fd())) && os.Getenv("TERM") != "dumb"
+	screen := terminal(std.out)
+	live := screen != nil && !c.Once && !global.JSON && os.Getenv("TERM") != "dumb"
 	for lines := 0; ; {
 		st, err := o.Status(ctx)
 		if err != nil {
@@ -59,7 +56,7 @@ func (c *campaignStatusCmd) Run(ctx context.Context, std streams, global *cli) e
 			_, err := io.WriteString(std.out, text)
 			return err
 		}
-		if width, height, err := term.GetSize(int(terminal.Fd())); err == nil {
+		if width, height, err := term.GetSize(int(screen.Fd())); err == nil {
 			text = fit(text, width, height)
 		}
 		// What was there before is written over, line by line.
@@ -74,10 +71,8 @@ func (c *campaignStatusCmd) Run(ctx context.Context, std streams, global *cli) e
 		if st.Control.Ended() {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, time.Second) != nil {
 			return nil
-		case <-time.After(time.Second):
 		}
 	}
 }

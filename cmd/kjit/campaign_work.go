@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,13 +30,8 @@ second interrupt at once. What is lost with a worker that dies is done by anothe
 }
 
 func (c *campaignWorkCmd) Run(ctx context.Context, std streams, global *cli) error {
-	switch {
-	case c.Jobs < 0:
-		return badInput(fmt.Errorf("--jobs %d: want 1 or more", c.Jobs))
-	case c.Time < 0:
-		return badInput(fmt.Errorf("--time %v: want more than 0", c.Time))
-	case c.Jobs == 0:
-		c.Jobs = runtime.GOMAXPROCS(0)
+	if err := checkEffort(c.Time, &c.Jobs); err != nil {
+		return err
 	}
 	if err := c.check(); err != nil {
 		return err
@@ -62,10 +56,8 @@ func (c *campaignWorkCmd) Run(ctx context.Context, std streams, global *cli) err
 		if ended || stop.Err() != nil || !c.Stay {
 			return nil
 		}
-		select {
-		case <-stop.Done():
+		if pause(stop, 2*time.Second) != nil {
 			return nil
-		case <-time.After(2 * time.Second):
 		}
 	}
 }
@@ -89,10 +81,7 @@ func (c *campaignWorkCmd) untilLost(ctx context.Context, nc *nats.Conn) (context
 			if time.Since(seen) > awayMost {
 				cancel(errLost)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
+			pause(ctx, time.Second)
 		}
 	}()
 	return ctx, func() bool { return errors.Is(context.Cause(ctx), errLost) }
@@ -114,10 +103,8 @@ func (c *campaignWorkCmd) connect(ctx context.Context) (*nats.Conn, error) {
 		if !c.Stay {
 			return nil, environment(fmt.Errorf("%w: start it there, or name a server with --nats URL", err))
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Second):
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -146,7 +133,7 @@ func (c *campaignWorkCmd) work(ctx, stop context.Context, std streams, nc *nats.
 		return false, err
 	}
 	whole := context.WithoutCancel(ctx)
-	cfg, err := (&campaignFlags{pluginFlags: c.pluginFlags}).config(whole, s)
+	cfg, err := c.config(whole, s)
 	if err != nil {
 		return false, err
 	}

@@ -172,27 +172,14 @@ func (c *captureCmd) request(ctx context.Context, std streams) ([]captureRequest
 	if err != nil {
 		return nil, err
 	}
-	kind, err := inputs.kind()
+	kind, err := chooseKind(c.Kind, prog, inputs)
 	if err != nil {
 		return nil, err
 	}
-	asked := kind
-	switch {
-	case c.Kind != "":
-		if err := asked.UnmarshalText([]byte(c.Kind)); err != nil {
-			return nil, badInput(fmt.Errorf("--kind: %w", err))
-		}
-	case prog.Kind != nil:
-		asked = *prog.Kind
-	}
 	if len(inputs.Inputs) == 0 {
-		kind = asked
 		if inputs.Inputs, err = harness.DefaultInputs(prog.Program, kind); err != nil {
 			return nil, err
 		}
-	}
-	if asked != kind {
-		return nil, badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", prog.Name, asked, kind))
 	}
 	name := c.Name
 	if name == "" {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kjit-project/kjit/harness/ciformat"
 )
@@ -17,14 +18,12 @@ type ciFlags struct {
 }
 
 // wanted reports whether any of the files is.
-func (f *ciFlags) wanted() bool { return f.JUnit != "" || f.SARIF != "" }
+func (f *ciFlags) wanted() bool { return len(f.files()) > 0 }
 
 // check finds mistakes before any work is done.
 func (f *ciFlags) check() error {
-	for flag, file := range map[string]string{"--junit": f.JUnit, "--sarif": f.SARIF} {
-		if file == "" {
-			continue
-		}
+	for _, file := range f.files() {
+		flag, file := file.flag, file.name
 		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
 			return badInput(fmt.Errorf("%s %s: there is no such folder", flag, file))
 		}
@@ -35,18 +34,24 @@ func (f *ciFlags) check() error {
 	return nil
 }
 
+// ciFile is a file that is wanted.
+type ciFile struct {
+	flag, name string
+	write      func(*ciformat.Run, io.Writer) error
+}
+
+// files are those that are wanted.
+func (f *ciFlags) files() []ciFile {
+	all := []ciFile{{"--junit", f.JUnit, (*ciformat.Run).WriteJUnit}, {"--sarif", f.SARIF, (*ciformat.Run).WriteSARIF}}
+	return slices.DeleteFunc(all, func(file ciFile) bool { return file.name == "" })
+}
+
 // write writes the files.
 func (f *ciFlags) write(run *ciformat.Run) error {
 	run.Version = version()
-	for _, file := range []struct {
-		flag, name string
-		write      func(io.Writer) error
-	}{{"--junit", f.JUnit, run.WriteJUnit}, {"--sarif", f.SARIF, run.WriteSARIF}} {
-		if file.name == "" {
-			continue
-		}
+	for _, file := range f.files() {
 		var b bytes.Buffer
-		err := file.write(&b)
+		err := file.write(run, &b)
 		if err == nil {
 			var out *output
 			if out, err = openOutput(file.name, io.Discard); err == nil {

@@ -124,8 +124,8 @@ func complete(node *kong.Node, words []string) (all []candidate) {
 				value = flag
 			}
 		default:
-			if i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word }); i >= 0 {
-				node = node.Children[i]
+			if next := child(node, word); next != nil {
+				node = next
 			}
 		}
 	}
@@ -140,16 +140,12 @@ func complete(node *kong.Node, words []string) (all []candidate) {
 			all = flagValues(node, flag, name+"=", typed)
 		}
 	case strings.HasPrefix(last, "-"):
-		for _, group := range node.AllFlags(true) {
-			for _, flag := range group {
-				all = append(all, candidate{"--" + flag.Name, flag.Help})
-			}
+		for _, flag := range slices.Concat(node.AllFlags(true)...) {
+			all = append(all, candidate{"--" + flag.Name, flag.Help})
 		}
 	default:
-		for _, child := range node.Children {
-			if !child.Hidden {
-				all = append(all, candidate{child.Name, child.Help})
-			}
+		for _, n := range shown(node.Children) {
+			all = append(all, candidate{n.Name, n.Help})
 		}
 	}
 	if strings.HasPrefix(last, corpusPrefix) && len(node.Positional) > 0 {
@@ -163,11 +159,9 @@ func complete(node *kong.Node, words []string) (all []candidate) {
 // findFlag finds --NAME or -N among the flags of a command and those above it.
 // --NAME=VALUE is complete, and not found.
 func findFlag(node *kong.Node, word string) *kong.Flag {
-	for _, group := range node.AllFlags(false) {
-		for _, flag := range group {
-			if word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short) {
-				return flag
-			}
+	for _, flag := range slices.Concat(node.AllFlags(false)...) {
+		if word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short) {
+			return flag
 		}
 	}
 	return nil

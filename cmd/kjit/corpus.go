@@ -50,16 +50,12 @@ func (f *stateFlag) load() (*campaign.Folder, *campaign.State, error) {
 }
 
 func (c *corpusMinCmd) Run(ctx context.Context, std streams, global *cli) error {
-	s, _, err := c.settings()
-	if err != nil {
-		return err
-	}
 	folder, state, err := c.load()
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	cfg, err := c.config(ctx, s)
+	cfg, err := c.config(ctx, folder.Settings())
 	if err != nil {
 		return err
 	}
@@ -119,11 +115,7 @@ func (c *corpusExportCmd) Run(std streams, global *cli) error {
 			return err
 		}
 		path := filepath.Join(c.Dir, fmt.Sprintf("case%08d-%s%s", e.Case, e.Kind, ext))
-		out, err := openOutput(path, std.out)
-		if err == nil {
-			err = out.write(data)
-		}
-		if err != nil {
+		if err := writeWhole(path, data); err != nil {
 			return environment(err)
 		}
 	}

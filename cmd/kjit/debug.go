@@ -215,12 +215,9 @@ func (c *debugCmd) kind(config *debug.Config) error {
 
 // repro takes all from a recorded divergence.
 func (c *debugCmd) repro(ctx context.Context, bench *debugBench, config debug.Config) (debug.Config, error) {
-	r, err := loadRepro(c.Program)
+	r, err := loadRepro(c.Program, len(c.Inputs)+len(c.Hex) > 0 || c.Image != "")
 	if err != nil {
-		return config, badInput(err)
-	}
-	if len(c.Inputs)+len(c.Hex) > 0 || c.Image != "" {
-		return config, badInput(fmt.Errorf("%s has its own packet and its own image: name no others", c.Program))
+		return config, err
 	}
 	config.Name, config.Program, config.Kind = c.Program, r.Program, r.Kind
 	config.Inputs = append(config.Inputs, r.Input)
@@ -264,10 +261,12 @@ func (c *debugCmd) mapped(image *harness.Image, config *debug.Config) (harness.I
 	if want := len(config.Program) + 1; len(offsets) != want {
 		return nil, badInput(fmt.Errorf("--pc-map: %d offsets: want %d, one for each instruction and the end", len(offsets), want))
 	}
+	least := 0
 	for i, off := range offsets {
-		if off > len(img.Code) || i > 0 && off < offsets[i-1] {
+		if off > len(img.Code) || off < least {
 			return nil, badInput(fmt.Errorf("--pc-map: offset %d of instruction %d: want offsets in ascending order, up to %d", off, i, len(img.Code)))
 		}
+		least = off
 	}
 	mapped := *img
 	mapped.PCMap = offsets

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
-	"runtime/debug"
 
 	"github.com/kjit-project/kjit/emulator"
 )
@@ -67,22 +66,4 @@ func tcpdumpFinding() finding {
 		path = "not installed: only filter expressions need it (apt-get install tcpdump)"
 	}
 	return finding{Name: "tcpdump", OK: true, Detail: path}
-}
-
-// unicornModule is both the binding and the source that the library is built
-// from.
-const unicornModule = "github.com/unicorn-engine/unicorn"
-
-// moduleVersion is the version of a module that this binary was built with.
-func moduleVersion(path string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown version"
-	}
-	for _, dep := range info.Deps {
-		if dep.Path == path {
-			return dep.Version
-		}
-	}
-	return "unknown version"
 }

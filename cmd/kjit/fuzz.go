@@ -21,12 +21,7 @@ type fuzzCmd struct {
 	Runs uint64        `placeholder:"N" help:"How many programs the campaign shall have in all, rounded up to whole ranges (default: no bound)."`
 	Jobs int           `short:"j" placeholder:"N" help:"How many ranges to do at once (default: one for each processor). What comes out is the same."`
 
-	JIT    []string `name:"jit" placeholder:"NAME" help:"JITs to compare with the interpreter, or mutant:FAULT, or exec:COMMAND for one of your own (default linux-3.10-x86_64,kjit-armv5,kjit-armv7)."`
-	Kind   string   `placeholder:"KIND" help:"Only programs of this kind: socket or seccomp (default: what the JITs take)."`
-	Seed   *uint64  `placeholder:"N" help:"Seed of the programs (default 1)."`
-	Inputs int      `placeholder:"N" help:"Most inputs for a program (default 64)."`
-	Range  int      `placeholder:"N" help:"Programs in a range, the unit of work (default 256)."`
-	Kernel string   `name:"profile" placeholder:"NAME" help:"Kernel that JITs exec:COMMAND emit for (default: what they say, or linux-3.10-x86_64)."`
+	settingsFlags
 }
 
 func (c *fuzzCmd) Help() string {
@@ -41,6 +36,16 @@ interrupt (Ctrl-C) ends it after the ranges that have begun, a second one at
 once.
 
 Exit codes: 0 nothing was found, 1 the campaign has findings.`
+}
+
+// settingsFlags choose what a campaign is about.
+type settingsFlags struct {
+	JIT    []string `name:"jit" placeholder:"NAME" help:"JITs to compare with the interpreter, or mutant:FAULT, or exec:COMMAND for one of your own (default linux-3.10-x86_64,kjit-armv5,kjit-armv7)."`
+	Kind   string   `placeholder:"KIND" help:"Only programs of this kind: socket or seccomp (default: what the JITs take)."`
+	Seed   *uint64  `placeholder:"N" help:"Seed of the programs (default 1)."`
+	Inputs int      `placeholder:"N" help:"Most inputs for a program (default 64)."`
+	Range  int      `placeholder:"N" help:"Programs in a range, the unit of work (default 256)."`
+	Kernel string   `name:"profile" placeholder:"NAME" help:"Kernel that JITs exec:COMMAND emit for (default: what they say, or linux-3.10-x86_64)."`
 }
 
 // stateFlag is the folder of a campaign.
@@ -90,7 +95,7 @@ func (f *stateFlag) openFolder(s *campaign.Settings) (*campaign.Folder, error) {
 }
 
 // config finds the targets of a campaign. The context is that of plugins.
-func (f *campaignFlags) config(ctx context.Context, s campaign.Settings) (*campaign.Config, error) {
+func (f *pluginFlags) config(ctx context.Context, s campaign.Settings) (*campaign.Config, error) {
 	var targets []campaign.Target
 	for _, name := range s.JITs {
 		if !usesPlugin(name) {
@@ -105,7 +110,7 @@ func (f *campaignFlags) config(ctx context.Context, s campaign.Settings) (*campa
 			continue
 		}
 		open := func() (harness.Imager, error) {
-			r, err := f.pluginFlags.open(ctx, name, s.Profile)
+			r, err := f.open(ctx, name, s.Profile)
 			if err != nil {
 				return nil, err // not an Imager that is nil
 			}
@@ -131,6 +136,12 @@ func (f *campaignFlags) config(ctx context.Context, s campaign.Settings) (*campa
 func (c *fuzzCmd) Run(ctx context.Context, std streams, global *cli) error {
 	s, _, err := c.settings()
 	if err != nil {
+		return err
+	}
+	if err := checkEffort(c.Time, &c.Jobs); err != nil {
+		return err
+	}
+	if err := c.ciFlags.check(); err != nil {
 		return err
 	}
 	if err := c.choose(&s); err != nil {
@@ -171,11 +182,7 @@ func (c *fuzzCmd) Run(ctx context.Context, std streams, global *cli) error {
 			return err
 		}
 	}
-	if global.JSON {
-		err = report.writeJSON(std.out)
-	} else {
-		err = report.writeText(std.out)
-	}
+	err = report.write(std.out, global.JSON)
 	if err == nil && len(sum.Reports) > 0 {
 		err = errDiverged
 	}
@@ -197,19 +204,22 @@ func (c *fuzzCmd) AfterApply(k *kong.Context) error {
 	return nil
 }
 
-// choose puts the flags that are there into the settings.
-func (c *fuzzCmd) choose(s *campaign.Settings) error {
+// checkEffort checks how long to work and how many ranges to do at once, for which
+// 0 becomes the number of processors.
+func checkEffort(limit time.Duration, jobs *int) error {
 	switch {
-	case c.Time < 0:
-		return badInput(fmt.Errorf("--time %v: want more than 0", c.Time))
-	case c.Jobs < 0:
-		return badInput(fmt.Errorf("--jobs %d: want 1 or more", c.Jobs))
-	case c.Jobs == 0:
-		c.Jobs = runtime.GOMAXPROCS(0)
+	case limit < 0:
+		return badInput(fmt.Errorf("--time %v: want more than 0", limit))
+	case *jobs < 0:
+		return badInput(fmt.Errorf("--jobs %d: want 1 or more", *jobs))
+	case *jobs == 0:
+		*jobs = runtime.GOMAXPROCS(0)
 	}
-	if err := c.ciFlags.check(); err != nil {
-		return err
-	}
+	return nil
+}
+
+// choose puts the flags that are there into the settings.
+func (c *settingsFlags) choose(s *campaign.Settings) error {
 	s.Version = version()
 	if len(c.JIT) > 0 {
 		s.JITs = c.JIT

@@ -28,11 +28,7 @@ type fuzzProgress struct {
 const lineEvery = 30 * time.Second
 
 func newFuzzProgress(w io.Writer, cfg *campaign.Config, ctx context.Context) *fuzzProgress {
-	p := &fuzzProgress{w: w, cfg: cfg, ctx: ctx, shown: time.Now()}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		p.terminal = f
-	}
-	return p
+	return &fuzzProgress{w: w, cfg: cfg, ctx: ctx, terminal: drawable(w), shown: time.Now()}
 }
 
 func (p *fuzzProgress) show(s *campaign.Status) {

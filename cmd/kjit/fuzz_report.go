@@ -92,6 +92,14 @@ func newFuzzReport(dir string, cfg *campaign.Config, s *campaign.Summary) *fuzzR
 	return r
 }
 
+// write writes the summary in one way or the other.
+func (r *fuzzReport) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return r.writeJSON(w)
+	}
+	return r.writeText(w)
+}
+
 func (r *fuzzReport) writeJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
 func (r *fuzzReport) writeText(w io.Writer) error {

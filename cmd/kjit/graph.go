@@ -47,7 +47,7 @@ func (c *graphCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	kind, err := c.kind(prog, inputs)
+	kind, err := chooseKind(c.Kind, prog, inputs)
 	if err != nil {
 		return err
 	}
@@ -66,35 +66,13 @@ func (c *graphCmd) Run(ctx context.Context, std streams) error {
 	return out.write(picture.Bytes())
 }
 
-// kind is what is asked for, else what the program itself knows, else what the
-// inputs are for, which must not be for another.
-func (c *graphCmd) kind(prog *source, inputs *inputSet) (bpf.Kind, error) {
-	kind, err := inputs.kind()
-	if err != nil {
-		return kind, err
-	}
-	asked := kind
-	switch {
-	case c.Kind != "":
-		if err := asked.UnmarshalText([]byte(c.Kind)); err != nil {
-			return kind, badInput(fmt.Errorf("--kind: %w", err))
-		}
-	case prog.Kind != nil:
-		asked = *prog.Kind
-	}
-	if len(inputs.Inputs) > 0 && asked != kind {
-		return kind, badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", prog.Name, asked, kind))
-	}
-	return asked, nil
-}
-
 // draw makes the graph with all that is asked for.
 func (c *graphCmd) draw(prog *source, kind bpf.Kind, inputs []kernelabi.Input) (*graph.Graph, error) {
 	profile := kernelabi.Current()
 	if c.JIT != "" {
 		var err error
-		if profile, err = harness.ProfileByName(c.JIT); err != nil {
-			return nil, badInput(fmt.Errorf("--jit: %w", err))
+		if profile, err = jitProfile(c.JIT); err != nil {
+			return nil, badInput(err)
 		}
 	}
 	m, err := bpf.Compile(prog.Program, kind, profile.Rules)

@@ -144,9 +144,6 @@ func (s *inputSet) links() string {
 // describe is the summary's phrase: "40 packets, EN10MB, 2 of them cut short by the capture".
 func (s *inputSet) describe() string {
 	text := plural(len(s.Inputs), s.noun())
-	if kind, _ := s.kind(); kind == bpf.Seccomp {
-		return plural(len(s.Inputs), "system call")
-	}
 	if len(s.LinkTypes) > 0 {
 		text += ", " + s.links()
 	}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/listing"
 	"github.com/kjit-project/kjit/kernelabi"
@@ -49,11 +48,9 @@ func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if err != nil {
 		return err
 	}
-	var kind bpf.Kind
-	if c.Kind == "" && prog.Kind != nil {
-		kind = *prog.Kind
-	} else if err := kind.UnmarshalText([]byte(c.Kind)); err != nil {
-		return badInput(fmt.Errorf("--kind: %w", err))
+	kind, err := chooseKind(c.Kind, prog, &inputSet{})
+	if err != nil {
+		return err
 	}
 	img, err := runner.Image(prog.Program, kind)
 	var (
@@ -92,13 +89,16 @@ func (c *jitCmd) Run(ctx context.Context, std streams, global *cli) error {
 	return err
 }
 
-// allJITs names the profiles that something emits code for.
+// jitProfiles are the profiles that something emits code for.
+func jitProfiles() []*kernelabi.Profile {
+	return slices.DeleteFunc(kernelabi.Profiles(), func(p *kernelabi.Profile) bool { return p.Emitter == "" })
+}
+
+// allJITs names the JITs that kjit has.
 func allJITs() []string {
 	var names []string
-	for _, p := range kernelabi.Profiles() {
-		if p.Emitter != "" {
-			names = append(names, p.Name)
-		}
+	for _, p := range jitProfiles() {
+		names = append(names, p.Name)
 	}
 	return names
 }
@@ -118,8 +118,7 @@ func jitProfile(name string) (*kernelabi.Profile, error) {
 // listJITs prints the profiles that something emits code for, and then those
 // whose emitters have a fault on purpose.
 func listJITs(std streams, global *cli) error {
-	jits := slices.DeleteFunc(kernelabi.Profiles(), func(p *kernelabi.Profile) bool { return p.Emitter == "" })
-	if err := listProfiles(std, global, jits, false); err != nil {
+	if err := listProfiles(std, global, jitProfiles(), false); err != nil {
 		return err
 	}
 	if !global.JSON {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/harness/livekernel"
 	"github.com/kjit-project/kjit/harness/qemu"
@@ -83,7 +81,7 @@ func openLive(ctx context.Context, name string) (harness.Runner, error) {
 // waiting tells on a terminal, from the first second on, what is being waited
 // for and how long, until stop is called.
 func waiting(w *os.File, what string) (stop func()) {
-	if !term.IsTerminal(int(w.Fd())) || os.Getenv("TERM") == "dumb" {
+	if drawable(w) == nil {
 		return func() {}
 	}
 	const clear = "\r\x1b[K"

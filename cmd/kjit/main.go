@@ -139,19 +139,6 @@ func newParser(ctx context.Context, c *cli, std streams) *kong.Kong {
 // kongExit carries the exit code of --help and --version out of the parser.
 type kongExit int
 
-// version is the module's version as the Go toolchain recorded it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "kjit (unknown version)"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
-	}
-	return "kjit " + v + " " + info.GoVersion
-}
-
 // names lists things for a help text.
 func names[T fmt.Stringer](things []T) string {
 	var out []string

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	"github.com/alecthomas/kong"
@@ -58,9 +59,7 @@ func writeManPages(dir string, node *kong.Node) error {
 	if err != nil {
 		return err
 	}
-	err = os.WriteFile(filepath.Join(dir, manName(node)+".1"), page, 0o666)
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if err := writeWhole(filepath.Join(dir, manName(node)+".1"), page); err != nil {
 		return environment(err)
 	}
 	for _, n := range shown(node.Children) {
@@ -84,22 +83,23 @@ func shown(nodes []*kong.Node) (all []*kong.Node) {
 // manPage is the page of a command in the macros of man(7). It has no date: the
 // same source gives the same page.
 func manPage(node *kong.Node) ([]byte, error) {
-	var flags []*kong.Flag
-	for _, group := range node.AllFlags(true) {
-		flags = append(flags, group...)
-	}
 	var out bytes.Buffer
-	err := manTemplate.Execute(&out, map[string]any{
-		"Name": manName(node), "Version": strings.Join(strings.Fields(version())[:2], " "), "Node": node, "Flags": flags, "Children": shown(node.Children),
+	err := manTemplate().Execute(&out, map[string]any{
+		"Name": manName(node), "Version": "kjit " + release(), "Node": node, "Flags": slices.Concat(node.AllFlags(true)...), "Children": shown(node.Children),
 	})
 	return bytes.ReplaceAll(out.Bytes(), []byte("\n\n"), []byte("\n")), err
 }
 
-var manTemplate = template.Must(template.New("man").Funcs(template.FuncMap{
-	"roff": roff, "text": roffText, "upper": strings.ToUpper, "man": manName,
-	// The usage without kong's words for required flags and arguments.
-	"usage": func(n *kong.Node) string { return strings.TrimSpace(strings.TrimPrefix(n.Summary(), n.Path())) },
-}).Parse(`.TH {{upper .Name | roff}} 1 "" "{{roff .Version}}" "User Commands"
+// manTemplate is parsed when a page is asked for: no other command needs it.
+var manTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("man").Funcs(template.FuncMap{
+		"roff": roff, "text": roffText, "upper": strings.ToUpper, "man": manName,
+		// The usage without kong's words for required flags and arguments.
+		"usage": func(n *kong.Node) string { return strings.TrimSpace(strings.TrimPrefix(n.Summary(), n.Path())) },
+	}).Parse(manText))
+})
+
+const manText = `.TH {{upper .Name | roff}} 1 "" "{{roff .Version}}" "User Commands"
 .SH NAME
 {{roff .Name}} \- {{with .Node.Parent}}{{roff $.Node.Help}}{{else}}run classic BPF programs and the code of JITs, and compare{{end}}
 .SH SYNOPSIS
@@ -125,7 +125,7 @@ var manTemplate = template.Must(template.New("man").Funcs(template.FuncMap{
 0: all agree. 1: a divergence, or a failed check. 2: bad input or usage. 3: the environment is wrong. 130: interrupted.
 {{with .Node.Parent}}.SH SEE ALSO
 .BR {{man . | roff}} (1)
-{{end}}`))
+{{end}}`
 
 // roff protects what the formatter would take for its own.
 func roff(s string) string {

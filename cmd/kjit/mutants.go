@@ -95,19 +95,6 @@ func (c *mutantsCmd) Run(ctx context.Context, std streams, global *cli) error {
 	return nil
 }
 
-// clear takes the bar off the terminal until addNow, which counts one, draws it.
-func (p *progress) clear() {
-	if p.bar != nil {
-		p.bar.Clear()
-	}
-}
-
-func (p *progress) addNow() {
-	if p.bar != nil {
-		p.bar.Add(1)
-	}
-}
-
 // clean counts false alarms.
 func (c *mutantsCmd) clean(ctx context.Context, std streams, global *cli) error {
 	bar := newProgress(std.err, c.Clean, "pairs")

@@ -25,32 +25,49 @@ func openOutput(name string, stdout io.Writer) (*output, error) {
 		o.name = ""
 		return o, nil
 	}
+	if err := o.check(); err != nil {
+		return nil, badInput(fmt.Errorf("-o %w", err))
+	}
+	return o, nil
+}
+
+// writeWhole writes a file as a whole.
+func writeWhole(name string, data []byte) error {
+	o := &output{name: name}
+	if err := o.check(); err != nil {
+		return err
+	}
+	return o.write(data)
+}
+
+// check finds out whether the file can be written.
+func (o *output) check() error {
 	cannot := func(err error) error {
 		var path *fs.PathError
 		if errors.As(err, &path) {
 			err = path.Err // the path is that of a temporary file
 		}
-		return badInput(fmt.Errorf("-o %s: cannot be written: %w", name, err))
+		return fmt.Errorf("%s: cannot be written: %w", o.name, err)
 	}
-	switch info, err := os.Stat(name); {
+	switch info, err := os.Stat(o.name); {
 	case err == nil && info.IsDir():
-		return nil, badInput(fmt.Errorf("-o %s: is a folder: name a file in it", name))
+		return fmt.Errorf("%s: is a folder: name a file in it", o.name)
 	case err == nil && !info.Mode().IsRegular():
-		return o, nil // a pipe, a terminal
+		return nil // a pipe, a terminal
 	case err == nil:
-		f, err := os.OpenFile(name, os.O_WRONLY, 0) // what is read-only is not replaced
+		f, err := os.OpenFile(o.name, os.O_WRONLY, 0) // what is read-only is not replaced
 		if err != nil {
-			return nil, cannot(err)
+			return cannot(err)
 		}
 		f.Close()
 	}
 	f, err := o.temporary()
 	if err != nil {
-		return nil, cannot(err)
+		return cannot(err)
 	}
 	f.Close()
 	os.Remove(f.Name())
-	return o, nil
+	return nil
 }
 
 // target is the file itself, at the end of symbolic links.

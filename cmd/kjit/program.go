@@ -28,6 +28,29 @@ type source struct {
 	*bpftext.Listing
 }
 
+// chooseKind is what a program is attached to: what --kind asks for, else what the
+// program itself knows, else what the inputs are for, which must not be for
+// another.
+func chooseKind(flag string, prog *source, inputs *inputSet) (bpf.Kind, error) {
+	kind, err := inputs.kind()
+	if err != nil {
+		return kind, err
+	}
+	asked := kind
+	switch {
+	case flag != "":
+		if err := asked.UnmarshalText([]byte(flag)); err != nil {
+			return kind, badInput(fmt.Errorf("--kind: %w", err))
+		}
+	case prog.Kind != nil:
+		asked = *prog.Kind
+	}
+	if len(inputs.Inputs) > 0 && asked != kind {
+		return kind, badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", prog.Name, asked, kind))
+	}
+	return asked, nil
+}
+
 // loadProgram finds the program that arg names: "-" is standard input,
 // "corpus:NAME" a program that comes with kjit, a file, or else a filter
 // expression, which an installed tcpdump compiles for the link type dlt.

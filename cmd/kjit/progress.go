@@ -18,8 +18,7 @@ type progress struct {
 
 // newProgress starts a bar; total -1 stands for an unknown one.
 func newProgress(w io.Writer, total int, what string) *progress {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+	if drawable(w) == nil {
 		return &progress{}
 	}
 	return &progress{bar: progressbar.NewOptions(total,
@@ -27,6 +26,15 @@ func newProgress(w io.Writer, total int, what string) *progress {
 		progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(), progressbar.OptionSetItsString(what),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
+}
+
+// drawable is the terminal that w is, if lines can change there; nil if not.
+func drawable(w io.Writer) *os.File {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return f
 }
 
 func (p *progress) add(n int) {
@@ -37,6 +45,19 @@ func (p *progress) add(n int) {
 	if p.pending += n; p.pending >= 64 {
 		p.bar.Add(p.pending)
 		p.pending = 0
+	}
+}
+
+// clear takes the bar off the terminal until addNow, which counts one, draws it.
+func (p *progress) clear() {
+	if p.bar != nil {
+		p.bar.Clear()
+	}
+}
+
+func (p *progress) addNow() {
+	if p.bar != nil {
+		p.bar.Add(1)
 	}
 }
 

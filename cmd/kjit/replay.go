@@ -222,13 +222,8 @@ func (c *replayCmd) readProgram(ctx context.Context, std streams, job *replayJob
 	if len(job.inputs.Inputs) == 0 {
 		return badInput(errors.New("no packets: name a capture, or corpus:packets, or give --hex"))
 	}
-	if job.kind, err = job.inputs.kind(); err != nil {
-		return err
-	}
-	if kind := job.prog.Kind; kind != nil && *kind != job.kind {
-		return badInput(fmt.Errorf("%s is a %s filter, and the inputs are for %s filters", job.prog.Name, *kind, job.kind))
-	}
-	return nil
+	job.kind, err = chooseKind("", job.prog, job.inputs)
+	return err
 }
 
 // isCapture reports whether a file is one of packets, so that it cannot be meant

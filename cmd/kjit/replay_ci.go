@@ -21,14 +21,14 @@ type ciReport struct {
 	job     *replayJob
 	run     ciformat.Run
 	locator harness.Locator
-	seen    map[judge.Signature]int // index of its result
-	looked  []int                   // by runner
+	seen    map[judge.Signature]bool
+	looked  []int // by runner
 }
 
 func newCIReport(r replayReport, flags *ciFlags, job *replayJob) *ciReport {
 	return &ciReport{
 		replayReport: r, flags: flags, job: job, run: ciformat.Run{Command: "replay", Name: job.prog.Name},
-		seen: map[judge.Signature]int{}, looked: make([]int, len(job.runners)),
+		seen: map[judge.Signature]bool{}, looked: make([]int, len(job.runners)),
 	}
 }
 
@@ -44,10 +44,10 @@ func (r *ciReport) row(row *harness.Row) error {
 
 func (r *ciReport) divergence(row *harness.Row, i int) {
 	d, _ := divergenceOf(&r.locator, r.job.runners[i], r.job.prog, row, i)
-	if _, known := r.seen[d.Signature]; known {
+	if r.seen[d.Signature] {
 		return
 	}
-	r.seen[d.Signature] = len(r.run.Results)
+	r.seen[d.Signature] = true
 	found := reproOf(d, r.job.prog)
 	res := ciformat.Result{
 		Rule: d.Signature.String(), Name: d.Signature.String(), Class: d.Runner, Outcome: ciformat.Failed, Kind: string(d.Kind),
@@ -61,8 +61,8 @@ func (r *ciReport) divergence(row *harness.Row, i int) {
 	}
 	if res.File = realFile(r.job.prog.Name); res.File == "" {
 		res.File = realFile(r.job.inputs.Files[row.Index])
-	} else if d.Place != nil && d.Place.PC >= 0 && d.Place.PC < len(r.job.prog.Lines) {
-		res.Line = r.job.prog.Lines[d.Place.PC]
+	} else if d.Place != nil {
+		res.Line = r.job.prog.line(d.Place.PC)
 	}
 	r.run.Add(res)
 }

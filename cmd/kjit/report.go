@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime/debug"
 
 	"github.com/kjit-project/kjit/harness/paper"
 	"github.com/kjit-project/kjit/harness/report"
@@ -103,13 +102,5 @@ func reportError(err error) error {
 
 // versions are those of kjit and of the engine that it runs code in.
 func versions() []string {
-	all := []string{version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == "github.com/unicorn-engine/unicorn" {
-				all = append(all, "Unicorn "+m.Version)
-			}
-		}
-	}
-	return all
+	return []string{version(), "Unicorn " + moduleVersion(unicornModule)}
 }

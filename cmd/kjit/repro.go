@@ -19,8 +19,21 @@ const defaultJITs = "linux-3.0-x86_64,linux-3.10-x86_64,inline-x86_64"
 // isRepro reports whether a program's name is that of a recorded divergence.
 func isRepro(name string) bool { return strings.HasSuffix(name, repro.Extension) }
 
-// loadRepro reads a file, or a finding of the corpus.
-func loadRepro(name string) (*repro.Repro, error) {
+// loadRepro reads a recorded divergence for a command line that names no other
+// packet and no other image.
+func loadRepro(name string, others bool) (*repro.Repro, error) {
+	r, err := readRepro(name)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	if others {
+		return nil, badInput(fmt.Errorf("%s has its own packet and its own image: name no others", name))
+	}
+	return r, nil
+}
+
+// readRepro reads a file, or a finding of the corpus.
+func readRepro(name string) (*repro.Repro, error) {
 	finding, ok := strings.CutPrefix(name, corpusPrefix)
 	if !ok {
 		return repro.Read(name)
@@ -42,12 +55,9 @@ func loadRepro(name string) (*repro.Repro, error) {
 // runRepro runs a recorded divergence again: in the JIT that it was found in,
 // and in those of --jit.
 func (c *replayCmd) runRepro(ctx context.Context, std streams, global *cli) error {
-	r, err := loadRepro(c.Program)
+	r, err := loadRepro(c.Program, len(c.Inputs)+len(c.Hex) > 0 || c.Image != "")
 	if err != nil {
-		return badInput(err)
-	}
-	if len(c.Inputs)+len(c.Hex) > 0 || c.Image != "" {
-		return badInput(fmt.Errorf("%s has its own packet and its own image: name no others", c.Program))
+		return err
 	}
 	job, err := c.reproJob(ctx, r)
 	if err != nil {

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,8 +12,7 @@ import (
 )
 
 type seccompCacheCmd struct {
-	Filters []string `arg:"" optional:"" help:"The filters of a task, in the order in which it installs them: program files in any form, -, corpus:NAME, profiles, docker-default, or pid:N."`
-	PID     int      `name:"pid" placeholder:"N" help:"The filters of a process, in place of files."`
+	taskFlags
 	ABI     []string `name:"abi" placeholder:"NAME" help:"Only these ABIs (default: all that the machine has a table for)."`
 	Machine string   `placeholder:"ABI" help:"Machine of the kernel: x86_64, arm or aarch64 (default: as the filters' architecture checks say)."`
 	Rows    string   `enum:"all,cached,uncached,lost,denied" default:"uncached" help:"Calls to list: all, cached, uncached, lost (allowed, and not cached), denied (${default})."`
@@ -39,18 +34,18 @@ func (c *seccompCacheCmd) Run(ctx context.Context, std streams, global *cli) err
 	if err != nil {
 		return err
 	}
-	only, err := parseABIs(c.ABI)
+	only, err := parseABIs("--abi", c.ABI)
 	if err != nil {
 		return err
 	}
-	chain, err := loadTask(ctx, c.Filters, c.PID, &c.profileFlags, std)
+	chain, err := c.load(ctx, &c.profileFlags, std)
 	if err != nil {
 		return err
 	}
 	machine := machineOf(chain)
 	if c.Machine != "" {
-		if machine, err = seccompdata.ABIByName(c.Machine); err != nil {
-			return badInput(fmt.Errorf("--machine: %w", err))
+		if machine, err = parseABI("--machine", c.Machine); err != nil {
+			return err
 		}
 	}
 	if !k.AtLeast(5, 11) {
@@ -60,7 +55,7 @@ func (c *seccompCacheCmd) Run(ctx context.Context, std streams, global *cli) err
 	tables := slices.DeleteFunc(cache.Tables, func(t seccompdata.CacheTable) bool {
 		return len(only) > 0 && !slices.Contains(only, t.ABI)
 	})
-	report := newCacheReport(c, chain, k, std, global.JSON)
+	report := &cacheReport{cmd: c, chain: chain, kernel: k, reportWriter: newReportWriter(std.out, global.JSON)}
 	for _, abi := range only {
 		if cache.Table(abi) == nil {
 			report.without(abi)
@@ -72,74 +67,12 @@ func (c *seccompCacheCmd) Run(ctx context.Context, std streams, global *cli) err
 	return report.w.Flush()
 }
 
-// loadTask loads the filters that a task has: those of args, or of a process.
-func loadTask(ctx context.Context, args []string, pid int, flags *profileFlags, std streams) (seccompdata.Chain, error) {
-	if pid != 0 {
-		if len(args) > 0 {
-			return seccompdata.Chain{}, badInput(errors.New("--pid and filters exclude each other"))
-		}
-		args = []string{fmt.Sprint(pidPrefix, pid)}
-	}
-	loaded, err := loadChain(ctx, args, flags, std)
-	if err != nil {
-		return seccompdata.Chain{}, err
-	}
-	var filters []*seccompdata.Filter
-	for _, f := range loaded {
-		filters = append(filters, f.Filter)
-	}
-	chain, err := seccompdata.NewChain(filters...)
-	if err != nil {
-		return chain, badInput(fmt.Errorf("a kernel does not take them all: %w", err))
-	}
-	return chain, nil
-}
-
-func parseABIs(names []string) (abis []*seccompdata.ABI, err error) {
-	for _, name := range names {
-		abi, err := seccompdata.ABIByName(name)
-		if err != nil {
-			return nil, badInput(fmt.Errorf("--abi: %w", err))
-		}
-		abis = append(abis, abi)
-	}
-	return abis, nil
-}
-
-// machineOf guesses for which machine filters were made, by the architectures
-// that they compare with: x86_64 if they have none.
-func machineOf(chain seccompdata.Chain) *seccompdata.ABI {
-	compared := map[uint32]bool{}
-	for _, f := range chain.Filters() {
-		for _, ins := range f.Program() {
-			if ins.Code == bpf.JeqK {
-				compared[ins.K] = true
-			}
-		}
-	}
-	for _, abi := range []*seccompdata.ABI{seccompdata.X86_64, seccompdata.AARCH64, seccompdata.I386, seccompdata.ARM} {
-		if compared[abi.Arch] {
-			return seccompdata.NativeOf(abi)
-		}
-	}
-	return seccompdata.X86_64
-}
-
 // cacheReport prints the tables of a cache.
 type cacheReport struct {
 	cmd    *seccompCacheCmd
 	chain  seccompdata.Chain
 	kernel seccompdata.Kernel
-	w      *bufio.Writer
-	enc    *json.Encoder // nil: text
-}
-
-func newCacheReport(c *seccompCacheCmd, chain seccompdata.Chain, k seccompdata.Kernel, std streams, asJSON bool) *cacheReport {
-	r := &cacheReport{cmd: c, chain: chain, kernel: k, w: bufio.NewWriter(std.out)}
-	if asJSON {
-		r.enc = json.NewEncoder(r.w)
-	}
-	return r
+	reportWriter
 }
 
 // cacheRow is one call.
@@ -276,11 +209,7 @@ func (r *cacheReport) print(row cacheRow) {
 	}
 	fmt.Fprintf(r.w, "%-7s  %4d  %-24s  %s", row.ABI, row.Nr, row.Call, row.State)
 	if row.PC != nil {
-		where := fmt.Sprintf("%d", *row.PC)
-		if r.chain.Len() > 1 {
-			where = fmt.Sprintf("%d:%d", *row.Filter, *row.PC)
-		}
-		fmt.Fprintf(r.w, "  %6s  %s: %s", where, row.Insn, row.Why)
+		fmt.Fprintf(r.w, "  %6s  %s: %s", placeIn(r.chain, *row.Filter, *row.PC), row.Insn, row.Why)
 		if row.State == "denied" {
 			fmt.Fprintf(r.w, " (%s)", seccompdata.FormatRet(row.Ret))
 		}
@@ -298,12 +227,8 @@ func (r *cacheReport) summary(sum cacheSummary) {
 		fmt.Fprintf(r.w, " (%d of them pass whatever filters say)", sum.Exempt)
 	}
 	fmt.Fprintf(r.w, ", %d denied, %d lost", sum.Denied, len(sum.Lost))
-	for i, name := range sum.Lost {
-		fmt.Fprintf(r.w, "%s %s", cmp.Or(map[int]string{0: ":"}[i], ","), name)
-		if i == 9 && len(sum.Lost) > 10 {
-			fmt.Fprintf(r.w, " and %d more", len(sum.Lost)-10)
-			break
-		}
+	if len(sum.Lost) > 0 {
+		fmt.Fprintf(r.w, ": %s", few(sum.Lost, 10))
 	}
 	fmt.Fprintln(r.w)
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,10 +16,8 @@ import (
 )
 
 type seccompCostCmd struct {
-	Filters     []string `arg:"" optional:"" help:"The filters of a task, in the order in which it installs them: program files in any form, -, corpus:NAME, profiles, docker-default, or pid:N."`
-	PID         int      `name:"pid" placeholder:"N" help:"The filters of a process, in place of files."`
-	ABI         []string `name:"abi" placeholder:"NAME" help:"Only calls of these ABIs (default: those of the machine that the filters are for)."`
-	Call        []string `placeholder:"NAME" help:"Only these calls: names with * and ?, numbers, or ranges of numbers such as 100-120."`
+	taskFlags
+	callFlags
 	Args        []string `sep:"none" placeholder:"A,B,..." help:"Up to six arguments to try with every call, besides all 0 (repeatable)."`
 	JIT         []string `name:"jit" placeholder:"NAME" default:"inline-x86_64,kjit-armv5,kjit-armv7" help:"JITs whose code is counted; kjit jit --list lists them (default ${default})."`
 	Interpreter bool     `help:"Count the interpreter too, on the machines of the JITs."`
@@ -51,9 +47,8 @@ func (c *seccompCostCmd) Run(ctx context.Context, std streams, global *cli) erro
 	} else if err != nil {
 		return err
 	}
-	r := &costReport{costJob: *job, costs: costs, rows: c.Rows == "all", fold: len(c.Call) == 0, w: bufio.NewWriter(std.out)}
-	if global.JSON {
-		r.enc = json.NewEncoder(r.w)
+	r := &costReport{costJob: *job, costs: costs, rows: c.Rows == "all", fold: len(c.Call) == 0, reportWriter: newReportWriter(std.out, global.JSON)}
+	if r.enc != nil {
 		r.objects()
 	} else {
 		r.text()
@@ -67,7 +62,7 @@ type costJob struct {
 	kernel    seccompdata.Kernel
 	cache     *seccompdata.Cache
 	targets   []seccomp.Target
-	abis      []*seccompdata.ABI
+	selection callSelection
 	calls     []seccompdata.Data
 	histogram policy.Histogram
 }
@@ -81,11 +76,7 @@ func (c *seccompCostCmd) prepare(ctx context.Context, std streams) (*costJob, er
 	if j.targets, err = c.targets(); err != nil {
 		return nil, err
 	}
-	if j.abis, err = parseABIs(c.ABI); err != nil {
-		return nil, err
-	}
-	only, err := parseCalls(c.Call)
-	if err != nil {
+	if j.selection, err = c.selection(); err != nil {
 		return nil, err
 	}
 	tried, err := parseArgs(c.Args)
@@ -95,17 +86,15 @@ func (c *seccompCostCmd) prepare(ctx context.Context, std streams) (*costJob, er
 	if j.histogram, err = c.histogram(); err != nil {
 		return nil, err
 	}
-	if j.chain, err = loadTask(ctx, c.Filters, c.PID, &c.profileFlags, std); err != nil {
+	if j.chain, err = c.load(ctx, &c.profileFlags, std); err != nil {
 		return nil, err
 	}
 	machine := machineOf(j.chain)
-	if len(j.abis) == 0 {
-		j.abis = abisOn[machine]
-	}
+	j.selection.on(machine)
 	j.cache = seccompdata.NewCache(j.chain, machine, j.kernel)
-	for _, abi := range j.abis {
+	for _, abi := range j.selection.abis {
 		for _, nr := range abi.Calls(j.kernel) {
-			if len(only) > 0 && !slices.ContainsFunc(only, func(f callFilter) bool { return f.matches(abi, nr) }) {
+			if !j.selection.has(abi, nr) {
 				continue
 			}
 			for _, args := range append([][6]uint64{{}}, tried...) {
@@ -114,7 +103,7 @@ func (c *seccompCostCmd) prepare(ctx context.Context, std streams) (*costJob, er
 		}
 	}
 	if len(j.calls) == 0 {
-		return nil, badInput(fmt.Errorf("--call %s: no call of %s in Linux %s", strings.Join(c.Call, ","), abiList(j.abis), j.kernel))
+		return nil, j.selection.nothing(j.kernel)
 	}
 	return &j, nil
 }
@@ -147,8 +136,7 @@ type costReport struct {
 	costs *seccomp.Costs
 	rows  bool
 	fold  bool // calls of an ABI that all cost the same take one line
-	w     *bufio.Writer
-	enc   *json.Encoder // nil: text
+	reportWriter
 }
 
 // of returns the calls of an ABI.
@@ -175,7 +163,7 @@ type costMean struct {
 // calls there is none.
 func (r *costReport) mean(abi *seccompdata.ABI) (m costMean, ok bool) {
 	m.abi = abi
-	weights := r.histogram.Weights(abi, abi == r.abis[0])
+	weights := r.histogram.Weights(abi, abi == r.selection.abis[0])
 	weight := func(c *seccomp.CallCost) float64 {
 		if seccompdata.ABIOf(c.Call.Arch, c.Call.Nr) != abi || c.Call.Args != [6]uint64{} {
 			return 0
@@ -206,7 +194,7 @@ func (r *costReport) mean(abi *seccompdata.ABI) (m costMean, ok bool) {
 // foreign are the targets whose machines have none of the ABIs.
 func (r *costReport) foreign() (names []string) {
 	for _, t := range r.targets {
-		if !slices.ContainsFunc(r.abis, t.Carries) {
+		if !slices.ContainsFunc(r.selection.abis, t.Carries) {
 			names = append(names, t.String())
 		}
 	}
@@ -216,10 +204,16 @@ func (r *costReport) foreign() (names []string) {
 // costLabels is the width of what stands left of the numbers.
 const costLabels = "%-7s  %11s  %-24s  %-18s  %-6s"
 
+// wideLabel makes a text as wide as all labels.
+func wideLabel(text string) string {
+	return fmt.Sprintf("%-*s", len(fmt.Sprintf(costLabels, "", "", "", "", "")), text)
+}
+
 func (r *costReport) text() {
+	target := func(i int) string { return r.targets[i].String() }
 	if r.rows {
-		r.line(fmt.Sprintf(costLabels, "abi", "nr", "call", "verdict", "cache"), "bpf", func(i int) string { return r.targets[i].String() }, "arguments")
-		for _, abi := range r.abis {
+		r.line(fmt.Sprintf(costLabels, "abi", "nr", "call", "verdict", "cache"), "bpf", target, "arguments")
+		for _, abi := range r.selection.abis {
 			calls := r.of(abi)
 			if r.fold && alike(calls) {
 				r.call(abi, calls[0], "and all others")
@@ -231,8 +225,8 @@ func (r *costReport) text() {
 		}
 		fmt.Fprintln(r.w)
 	}
-	r.line(fmt.Sprintf("%-*s", len(fmt.Sprintf(costLabels, "", "", "", "", "")), "mean of a call"), "bpf", func(i int) string { return r.targets[i].String() }, "")
-	for _, abi := range r.abis {
+	r.line(wideLabel("mean of a call"), "bpf", target, "")
+	for _, abi := range r.selection.abis {
 		if m, ok := r.mean(abi); ok {
 			r.means(m)
 		}
@@ -245,7 +239,7 @@ func (r *costReport) text() {
 		}
 	}
 	if names := r.foreign(); len(names) > 0 {
-		fmt.Fprintf(r.w, "note: no process on a machine of %s makes calls of %s; the code runs on them all the same\n", strings.Join(names, ", "), abiList(r.abis))
+		fmt.Fprintf(r.w, "note: no process on a machine of %s makes calls of %s; the code runs on them all the same\n", strings.Join(names, ", "), abiList(r.selection.abis))
 	}
 }
 
@@ -293,9 +287,8 @@ func (r *costReport) means(m costMean) {
 	if !r.histogram.Empty() {
 		what += fmt.Sprintf(", made %.0f times", m.without.Weight)
 	}
-	width := len(fmt.Sprintf(costLabels, "", "", "", "", ""))
 	print := func(label string, mean seccomp.Mean) {
-		r.line(fmt.Sprintf("%-*s", width, label), fmt.Sprintf("%.2f", mean.Executed), func(i int) string { return fmt.Sprintf("%.2f", mean.Native[i]) }, "")
+		r.line(wideLabel(label), fmt.Sprintf("%.2f", mean.Executed), func(i int) string { return fmt.Sprintf("%.2f", mean.Native[i]) }, "")
 	}
 	if m.calls > 0 {
 		print(what+", no cache", m.without)
@@ -363,20 +356,10 @@ func (r *costReport) objects() {
 		}
 		r.enc.Encode(out)
 	}
-	for _, abi := range r.abis {
-		for _, c := range r.of(abi) {
-			if !r.rows {
-				break
-			}
-			out := costCallJSON{
-				Type: "call", ABI: abi.Name, Input: c.Call, Ret: c.Decision.Ret,
-				Cached: c.Cached, Exempt: c.Decision.Exempt, Executed: c.Decision.Executed, Native: byTarget(r.targets, c.Native),
-			}
-			out.Call, _ = abi.Call(c.Call.Nr)
-			r.enc.Encode(out)
-		}
+	if r.rows {
+		r.callObjects()
 	}
-	for _, abi := range r.abis {
+	for _, abi := range r.selection.abis {
 		m, ok := r.mean(abi)
 		if !ok {
 			continue
@@ -389,6 +372,19 @@ func (r *costReport) objects() {
 			r.enc.Encode(costMeanJSON{
 				"mean", abi.Name, r.kernel.String(), cache, m.calls, m.cached, mean.Weight, mean.Executed, byTarget(r.targets, mean.Native), m.unknown,
 			})
+		}
+	}
+}
+
+func (r *costReport) callObjects() {
+	for _, abi := range r.selection.abis {
+		for _, c := range r.of(abi) {
+			out := costCallJSON{
+				Type: "call", ABI: abi.Name, Input: c.Call, Ret: c.Decision.Ret,
+				Cached: c.Cached, Exempt: c.Decision.Exempt, Executed: c.Decision.Executed, Native: byTarget(r.targets, c.Native),
+			}
+			out.Call, _ = abi.Call(c.Call.Nr)
+			r.enc.Encode(out)
 		}
 	}
 }

@@ -53,14 +53,10 @@ func (f *profileFlags) builtin(name string) (profile []byte, ok bool) {
 // options are those of the flags for reading a profile.
 func (f *profileFlags) options() (policy.Options, error) {
 	var o policy.Options
-	for _, name := range f.Arches {
-		abi, err := seccompdata.ABIByName(name)
-		if err != nil {
-			return o, badInput(fmt.Errorf("--arches: %w", err))
-		}
-		o.ABIs = append(o.ABIs, abi)
-	}
 	var err error
+	if o.ABIs, err = parseABIs("--arches", f.Arches); err != nil {
+		return o, err
+	}
 	if f.Caps != "" {
 		if o.Capabilities, err = policy.ParseCapabilities(f.Caps); err != nil {
 			return o, badInput(fmt.Errorf("--caps: %w", err))

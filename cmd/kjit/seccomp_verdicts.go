@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kjit-project/kjit/seccompdata"
@@ -18,13 +13,11 @@ import (
 )
 
 type seccompVerdictsCmd struct {
-	Filters []string `arg:"" optional:"" help:"The filters of a task, in the order in which it installs them: program files in any form, -, corpus:NAME, profiles, docker-default, or pid:N."`
-	PID     int      `name:"pid" placeholder:"N" help:"The filters of a process, in place of files."`
-	ABI     []string `name:"abi" placeholder:"NAME" help:"Only calls of these ABIs (default: those of the machine that the filters are for)."`
-	Call    []string `placeholder:"NAME" help:"Only these calls: names with * and ?, numbers, or ranges of numbers such as 100-120."`
-	Action  []string `placeholder:"NAME" help:"Only verdicts with these actions, such as ERRNO or UNKNOWN."`
-	Args    []string `sep:"none" placeholder:"A,B,..." help:"Up to six arguments to try with every call, in place of those that the filters' comparisons suggest (repeatable)."`
-	Rows    string   `enum:"all,different,zero" default:"different" help:"Of the arguments that are tried with a call: all; different, one for each verdict and place of decision; or zero, only 0 (${default})."`
+	taskFlags
+	callFlags
+	Action []string `placeholder:"NAME" help:"Only verdicts with these actions, such as ERRNO or UNKNOWN."`
+	Args   []string `sep:"none" placeholder:"A,B,..." help:"Up to six arguments to try with every call, in place of those that the filters' comparisons suggest (repeatable)."`
+	Rows   string   `enum:"all,different,zero" default:"different" help:"Of the arguments that are tried with a call: all; different, one for each verdict and place of decision; or zero, only 0 (${default})."`
 
 	profileFlags
 }
@@ -39,14 +32,8 @@ func (c *seccompVerdictsCmd) Run(ctx context.Context, std streams, global *cli) 
 	if err != nil {
 		return err
 	}
-	report := verdictReport{cmd: c, kernel: k, w: bufio.NewWriter(std.out), counts: map[seccompdata.Action]int{}}
-	if global.JSON {
-		report.enc = json.NewEncoder(report.w)
-	}
-	if report.abis, err = parseABIs(c.ABI); err != nil {
-		return err
-	}
-	if report.calls, err = parseCalls(c.Call); err != nil {
+	report := verdictReport{cmd: c, kernel: k, reportWriter: newReportWriter(std.out, global.JSON), counts: map[seccompdata.Action]int{}}
+	if report.callSelection, err = c.selection(); err != nil {
 		return err
 	}
 	if report.actions, err = parseActions(c.Action); err != nil {
@@ -56,12 +43,10 @@ func (c *seccompVerdictsCmd) Run(ctx context.Context, std streams, global *cli) 
 	if err != nil {
 		return err
 	}
-	if report.chain, err = loadTask(ctx, c.Filters, c.PID, &c.profileFlags, std); err != nil {
+	if report.chain, err = c.load(ctx, &c.profileFlags, std); err != nil {
 		return err
 	}
-	if len(report.abis) == 0 {
-		report.abis = abisOn[machineOf(report.chain)]
-	}
+	report.on(machineOf(report.chain))
 	inputs, err := c.inputs(report.chain, report.abis, k, report.numbers(), tried)
 	if err != nil {
 		return err
@@ -72,39 +57,11 @@ func (c *seccompVerdictsCmd) Run(ctx context.Context, std streams, global *cli) 
 		}
 		report.call(&inputs[i])
 	}
-	if report.inputs == 0 && len(report.calls) > 0 && ctx.Err() == nil {
-		return badInput(fmt.Errorf("--call %s: no call of %s in Linux %s", strings.Join(c.Call, ","), abiList(report.abis), k))
+	if report.inputs == 0 && len(report.filters) > 0 && ctx.Err() == nil {
+		return report.nothing(k)
 	}
 	report.summary()
 	return cmp.Or(report.w.Flush(), ctx.Err())
-}
-
-// abisOn are the ABIs that processes on a machine may use.
-var abisOn = map[*seccompdata.ABI][]*seccompdata.ABI{
-	seccompdata.X86_64:  {seccompdata.X86_64, seccompdata.I386, seccompdata.X32},
-	seccompdata.ARM:     {seccompdata.ARM},
-	seccompdata.AARCH64: {seccompdata.AARCH64, seccompdata.ARM},
-}
-
-// numbers are the single ones of --call, with the bit of each ABI: they are
-// tried whether they have a name or not.
-func (r *verdictReport) numbers() map[*seccompdata.ABI][]uint32 {
-	out := map[*seccompdata.ABI][]uint32{}
-	for _, f := range r.calls {
-		if f.pattern != "" || f.first != f.last || int64(int32(f.first)) != f.first && int64(uint32(f.first)) != f.first {
-			continue
-		}
-		for _, abi := range r.abis {
-			nr := uint32(f.first)
-			if int32(nr) >= 0 {
-				nr |= abi.Bit
-			}
-			if seccompdata.ABIOf(abi.Arch, nr) == abi {
-				out[abi] = append(out[abi], nr)
-			}
-		}
-	}
-	return out
 }
 
 // inputs are the system calls to try, those with the numbers in also among them:
@@ -149,55 +106,6 @@ func abiOrder(abis []*seccompdata.ABI, d seccompdata.Data) int {
 	return slices.Index(abis, seccompdata.ABIOf(d.Arch, d.Nr))
 }
 
-// callFilter is one of --call.
-type callFilter struct {
-	pattern     string // of names; "": a range
-	first, last int64
-}
-
-func parseCalls(texts []string) (filters []callFilter, err error) {
-	for _, text := range texts {
-		first, last, isRange := strings.Cut(text, "-")
-		if text != "" && first == "" {
-			first, last, isRange = text, "", false // a negative number
-		}
-		from, err := strconv.ParseInt(first, 0, 64)
-		if err != nil {
-			if _, err := path.Match(text, ""); err != nil || text == "" {
-				return nil, badInput(fmt.Errorf("--call %q: want a name, which may have * and ?, a number, or a range of numbers", text))
-			}
-			filters = append(filters, callFilter{pattern: text})
-			continue
-		}
-		to := from
-		if isRange {
-			if to, err = strconv.ParseInt(last, 0, 64); err != nil || to < from {
-				return nil, badInput(fmt.Errorf("--call %q: want two numbers, the smaller first", text))
-			}
-		}
-		filters = append(filters, callFilter{first: from, last: to})
-	}
-	return filters, nil
-}
-
-// matches reports whether the filter means a call: by its name, or by its number
-// with or without the bit of its ABI.
-func (f callFilter) matches(abi *seccompdata.ABI, nr uint32) bool {
-	if f.pattern != "" {
-		name, ok := abi.Call(nr)
-		if matched, _ := path.Match(f.pattern, name); ok && matched {
-			return true
-		}
-		return false
-	}
-	for _, n := range []int64{int64(int32(nr)), int64(nr), int64(nr &^ abi.Bit)} {
-		if n >= f.first && n <= f.last {
-			return true
-		}
-	}
-	return false
-}
-
 // actionFilter is what --action asks for.
 type actionFilter struct {
 	known   []seccompdata.Action
@@ -223,55 +131,27 @@ func (f actionFilter) matches(a seccompdata.Action) bool {
 	return len(f.known) == 0 && !f.unknown || slices.Contains(f.known, a) || f.unknown && !a.Known()
 }
 
-// parseArgs reads --args.
-func parseArgs(texts []string) (all [][6]uint64, err error) {
-	for _, text := range texts {
-		var args [6]uint64
-		parts := strings.Split(text, ",")
-		if len(parts) > len(args) {
-			return nil, badInput(fmt.Errorf("--args %s: %d arguments, a system call has %d", text, len(parts), len(args)))
-		}
-		for i, part := range parts {
-			n, err := parseArgument(strings.TrimSpace(part))
-			if err != nil {
-				return nil, badInput(fmt.Errorf("--args %s: %w", text, err))
-			}
-			args[i] = n
-		}
-		all = append(all, args)
-	}
-	return all, nil
-}
-
-// parseArgument reads a 64-bit number; a negative one is sign-extended.
-func parseArgument(text string) (uint64, error) {
-	if n, err := strconv.ParseInt(text, 0, 64); err == nil {
-		return uint64(n), nil
-	}
-	n, err := strconv.ParseUint(text, 0, 64)
-	if err != nil {
-		return 0, errors.New(strconv.Quote(text) + " is no number of up to 64 bits")
-	}
-	return n, nil
-}
-
 // verdictReport prints the table.
 type verdictReport struct {
-	cmd     *seccompVerdictsCmd
-	chain   seccompdata.Chain
-	kernel  seccompdata.Kernel
-	abis    []*seccompdata.ABI
-	calls   []callFilter
+	cmd    *seccompVerdictsCmd
+	chain  seccompdata.Chain
+	kernel seccompdata.Kernel
+	callSelection
 	actions actionFilter
-	w       *bufio.Writer
-	enc     *json.Encoder // nil: text
-	header  bool
+	reportWriter
+	header bool
 
 	last seccompdata.Data
-	seen map[string]bool // verdicts of the present call
+	seen map[verdictKey]bool // verdicts of the present call
 
 	inputs, rows int
 	counts       map[seccompdata.Action]int
+}
+
+// verdictKey is what makes verdicts of a call different.
+type verdictKey struct {
+	ret        uint32
+	filter, pc int
 }
 
 // verdictRow is one input.
@@ -288,14 +168,12 @@ type verdictRow struct {
 	Filter   int                `json:"filter"` // where it was decided, 0 is the oldest filter; -1: nobody was asked
 	PC       int                `json:"pc"`
 	Executed int                `json:"executed"` // by all filters
-
-	ret uint32
 }
 
 // call tries one input.
 func (r *verdictReport) call(d *seccompdata.Data) {
 	abi := seccompdata.ABIOf(d.Arch, d.Nr)
-	if len(r.calls) > 0 && !slices.ContainsFunc(r.calls, func(f callFilter) bool { return f.matches(abi, d.Nr) }) {
+	if !r.has(abi, d.Nr) {
 		return
 	}
 	r.inputs++
@@ -304,14 +182,14 @@ func (r *verdictReport) call(d *seccompdata.Data) {
 	row := verdictRow{
 		Type: "verdict", ABI: abi.Name, Input: *d, Ret: decision.Ret,
 		Action: action.String(), Data: decision.Ret & seccompdata.DataMask, Effect: seccompdata.EffectOf(decision.Ret, r.kernel),
-		Exempt: decision.Exempt, Executed: decision.Executed, ret: decision.Ret,
+		Exempt: decision.Exempt, Executed: decision.Executed,
 	}
 	row.Call, _ = abi.Call(d.Nr)
 	row.Filter, row.PC = decidedAt(decision)
 	if r.seen == nil || d.Nr != r.last.Nr || d.Arch != r.last.Arch {
-		r.seen = map[string]bool{}
+		r.seen = map[verdictKey]bool{}
 	}
-	verdict := fmt.Sprint(row.Ret, row.Filter, row.PC)
+	verdict := verdictKey{row.Ret, row.Filter, row.PC}
 	repeated := r.seen[verdict]
 	r.seen[verdict], r.last = true, *d
 	if !r.actions.matches(action) || r.cmd.Rows == "different" && len(r.cmd.Args) == 0 && repeated {
@@ -341,30 +219,13 @@ func (r *verdictReport) print(abi *seccompdata.ABI, row verdictRow) {
 		r.header = true
 		fmt.Fprintf(r.w, "%-7s  %11s  %-24s  %-18s  %7s  %8s  %s\n", "abi", "nr", "call", "verdict", "pc", "executed", "arguments")
 	}
-	where := fmt.Sprint(row.PC)
-	switch {
-	case row.Exempt:
+	where := placeIn(r.chain, row.Filter, row.PC)
+	if row.Exempt {
 		where = "exempt"
-	case r.chain.Len() > 1:
-		where = fmt.Sprintf("%d:%d", row.Filter, row.PC)
 	}
 	line := fmt.Sprintf("%-7s  %11d  %-24s  %-18s  %7s  %8d  %s", row.ABI, int32(row.Input.Nr&^abi.Bit), row.Call,
-		seccompdata.FormatRet(row.ret), where, row.Executed, argumentsText(&row.Input))
+		seccompdata.FormatRet(row.Ret), where, row.Executed, argumentsText(&row.Input))
 	fmt.Fprintln(r.w, strings.TrimRight(line, " "))
-}
-
-// argumentsText is what of an input is not 0.
-func argumentsText(d *seccompdata.Data) string {
-	var parts []string
-	for i, arg := range d.Args {
-		if arg != 0 {
-			parts = append(parts, fmt.Sprintf("args[%d]=%#x", i, arg))
-		}
-	}
-	if d.IP != 0 {
-		parts = append(parts, fmt.Sprintf("ip=%#x", d.IP))
-	}
-	return strings.Join(parts, " ")
 }
 
 // verdictSummary ends the table.

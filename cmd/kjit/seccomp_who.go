@@ -54,26 +54,17 @@ func (c *seccompWhoCmd) Run(ctx context.Context, std streams, global *cli) error
 	return w.Flush()
 }
 
-// plainFilters are the filters without what a command knows of them.
-func plainFilters(loaded []*seccompFilter) []*seccompdata.Filter {
-	var out []*seccompdata.Filter
-	for _, f := range loaded {
-		out = append(out, f.Filter)
-	}
-	return out
-}
-
 // data is the system call that the flags describe.
 func (c *seccompWhoCmd) data(loaded []*seccompFilter) (d seccompdata.Data, err error) {
 	var abi *seccompdata.ABI
 	if c.ABI != "" {
-		if abi, err = seccompdata.ABIByName(c.ABI); err != nil {
-			return d, badInput(fmt.Errorf("--abi: %w", err))
+		if abi, err = parseABI("--abi", c.ABI); err != nil {
+			return d, err
 		}
 	} else {
-		chain, err := seccompdata.NewChain(plainFilters(loaded)...)
+		chain, err := newChain(loaded)
 		if err != nil {
-			return d, badInput(fmt.Errorf("a kernel does not take them all: %w", err))
+			return d, err
 		}
 		abi = machineOf(chain)
 	}

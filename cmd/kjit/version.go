@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/kjit-project/kjit/emulator"
 )
@@ -47,7 +46,7 @@ var notedModules = []string{
 
 func (c *versionCmd) Run(std streams, global *cli) error {
 	r := versionRecord{
-		Type: "version", Version: strings.Fields(version())[1], Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Type: "version", Version: release(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Unicorn: emulator.LibraryVersion(), Modules: map[string]string{}, Settings: map[string]string{},
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -87,4 +86,37 @@ func (c *versionCmd) Run(std streams, global *cli) error {
 		fmt.Fprintf(std.out, "build    %s=%s\n", key, r.Settings[key])
 	}
 	return nil
+}
+
+// version is what kjit --version prints: the release, and the Go that built it.
+func version() string { return "kjit " + release() + " " + runtime.Version() }
+
+// release is the module's version as the Go toolchain recorded it.
+func release() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown version)"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	return "devel"
+}
+
+// unicornModule is both the binding and the source that the library is built
+// from.
+const unicornModule = "github.com/unicorn-engine/unicorn"
+
+// moduleVersion is the version of a module that this binary was built with.
+func moduleVersion(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown version"
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == path {
+			return dep.Version
+		}
+	}
+	return "unknown version"
 }
