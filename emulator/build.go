@@ -56,7 +56,7 @@ next:
 // build makes everything but the image.
 func (m *Machine) build() error {
 	var err error
-	if m.mem, err = newMemory(tableFrames + arenaFrames + Edges/pageSize + 2560); err != nil {
+	if m.mem, err = newMemory(tableFrames + arenaFrames + coverageFrames + 2560); err != nil {
 		return err
 	}
 	if m.tables, err = m.arch.newTables(m.mem, tableFrames); err != nil {
@@ -285,7 +285,7 @@ func (m *Machine) restartEngine() error {
 	m.watch.mu.Lock()
 	defer m.watch.mu.Unlock()
 	m.watch.engine = nil
-	m.edgesBefore += m.engine.NewEdges()
+	m.edgesBefore = m.engine.NewEdges()
 	m.blocksBefore += m.engine.Translated()
 	m.loads = 1
 	m.engine.Close()

@@ -2,12 +2,16 @@ package emulator
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/kjit-project/kjit/emulator/internal/uc"
 )
 
 // Edges is the length of [Machine.EdgeMap].
 const Edges = uc.Edges
+
+// coverageFrames hold the map, and which edges were new last, as 32-bit words.
+const coverageFrames = (1 + 4) * Edges / pageSize
 
 // maxProgram is the number of instructions that Linux takes (BPF_MAXINSNS).
 const maxProgram = 4096
@@ -33,7 +37,17 @@ func (m *Machine) NewEdges() uint64 {
 	if m.engine == nil {
 		return m.edgesBefore
 	}
-	return m.edgesBefore + m.engine.NewEdges()
+	return m.engine.NewEdges()
+}
+
+// EdgesSince appends to out where in the map those edges are that were new after
+// the first n, in no order. The last [Edges] are known.
+func (m *Machine) EdgesSince(n uint64, out []uint32) []uint32 {
+	end := m.NewEdges()
+	for n = max(n, end-min(end, Edges)); n < end; n++ {
+		out = append(out, m.found[n%Edges])
+	}
+	return out
 }
 
 // buildCoverage makes the map, of frames that are mapped nowhere.
@@ -41,11 +55,12 @@ func (m *Machine) buildCoverage() error {
 	if !m.opts.coverage {
 		return nil
 	}
-	pa, err := m.mem.take(Edges / pageSize)
+	pa, err := m.mem.take(coverageFrames)
 	if err != nil {
 		return err
 	}
 	m.edges = m.mem.bytes(pa, Edges)
+	m.found = unsafe.Slice((*uint32)(unsafe.Pointer(&m.mem.ram[pa+Edges])), Edges)
 	return nil
 }
 
@@ -54,7 +69,7 @@ func (m *Machine) cover() error {
 	if !m.opts.coverage {
 		return nil
 	}
-	return m.engine.Cover(m.edges, maxProgram)
+	return m.engine.Cover(m.edges, m.found, m.edgesBefore, maxProgram)
 }
 
 // setRules tells the engine what the blocks of the loaded image are known by.

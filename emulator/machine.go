@@ -102,7 +102,8 @@ type Machine struct {
 	imagePage region // the image's pages; from the first frame of arena on
 	imageCode span   // where in them its code is, and the only code that is no filling
 
-	edges []byte // the map of WithCoverage
+	edges []byte   // the map of WithCoverage
+	found []uint32 // where in it the n-th new edge is, at n modulo its length
 	runs  runs
 
 	edgesBefore, blocksBefore uint64 // what earlier engines have found and translated

@@ -41,6 +41,10 @@ type cover struct {
 	Coverage
 	entries [numEntries]byte
 	rules   []uint32
+
+	// What is new since the last Recall or Learn.
+	newRules []uint32 // in RuleMap
+	known    uint64   // the machine's edges before
 }
 
 // image gives the image its Rules and returns how many of them are new.
@@ -54,6 +58,7 @@ func (c *cover) image(img *kernelabi.Image, prog bpf.Program, kind bpf.Kind) (fr
 		c.rules = append(c.rules, rule)
 		if at := rule % ruleForms; c.RuleMap[at] == 0 {
 			c.RuleMap[at] = 1
+			c.newRules = append(c.newRules, at)
 			fresh++
 		}
 	})

@@ -222,23 +222,39 @@ func (e *Engine) Recall(m *CoverageMap) error {
 		copy(c.RuleMap, from.seen[1])
 		copy(c.EdgeMap, from.seen[2])
 		c.Entries, c.Rules = from.counts[0], from.counts[1]
+		c.newRules, c.known = c.newRules[:0], e.targets[i].machine.NewEdges()
 	}
 	return nil
 }
 
-// Learn adds what the engine has seen and the map has not to the map, and
-// returns it.
+// Learn adds what the engine has seen since it was called last, or since Recall,
+// to a map, and returns what the map had not.
 func (e *Engine) Learn(m *CoverageMap) Features {
 	f := make(Features, len(e.targets))
 	for i := range e.targets {
-		c, to := e.targets[i].cover, &m.targets[i]
-		for d, has := range [3][]byte{c.entries[:], c.RuleMap, c.EdgeMap} {
-			set := f[i].sets()[d]
-			*set = difference(has, to.seen[d])
+		c, machine, to := e.targets[i].cover, e.targets[i].machine, &m.targets[i]
+		f[i] = TargetFeatures{
+			Entries: difference(c.entries[:], to.seen[0]),
+			Rules:   to.lacks(1, c.newRules),
+			Edges:   to.lacks(2, machine.EdgesSince(c.known, nil)),
+		}
+		c.newRules, c.known = c.newRules[:0], machine.NewEdges()
+		for d, set := range f[i].sets() {
 			to.add(d, *set)
 		}
 	}
 	return f
+}
+
+// lacks returns those numbers that are not seen.
+func (t *targetMap) lacks(d int, numbers []uint32) (out Numbers) {
+	for _, n := range numbers {
+		if t.seen[d][n] == 0 {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // difference returns where has is set and had is not. Nearly everywhere they

@@ -194,7 +194,11 @@ func (e *Engine) Close() {
 		C.free(t)
 	}
 	e.tables = nil
+	closed()
 }
+
+// closed is called behind Close.
+var closed = func() {}
 
 // SetReg writes a register.
 func (e *Engine) SetReg(r Register, value uint64) error {
@@ -247,14 +251,17 @@ func (e *Engine) SetRegion(i int, base, size, room uint64) error {
 // Edges is the length of the map of edges.
 const Edges = C.KUC_EDGES
 
-// Cover makes the engine note in edges, which has the length Edges and lies
-// outside the Go heap, which of the code's blocks ran after which. programs is
-// the largest number of instructions that a program has.
-func (e *Engine) Cover(edges []byte, program int) error {
-	return check(C.kuc_cover(e.k, (*C.uint8_t)(unsafe.SliceData(edges)), C.uint32_t(program)))
+// Cover makes the engine note in edges which of the code's blocks ran after
+// which. What is new there comes into found as well, the n-th at n modulo Edges;
+// n goes on from before. Both have the length Edges and lie outside the Go heap.
+// program is the largest number of instructions that a program has.
+func (e *Engine) Cover(edges []byte, found []uint32, before uint64, program int) error {
+	e.k.edges = C.uint64_t(before)
+	return check(C.kuc_cover(e.k, (*C.uint8_t)(unsafe.SliceData(edges)), (*C.uint32_t)(unsafe.SliceData(found)), C.uint32_t(program)))
 }
 
-// NewEdges is the number of edges that [Engine.Cover]'s map had not.
+// NewEdges is the number of edges that [Engine.Cover]'s map had not, with those
+// before.
 func (e *Engine) NewEdges() uint64 { return uint64(e.k.edges) }
 
 // SetRules tells what the blocks of the image in region 0, at start, are known

@@ -157,8 +157,10 @@ static void watch_block(struct kuc *k, uint64_t addr, uint64_t entry)
 	if (k->edge) {
 		uint32_t id = (uint32_t)(entry >> 32);
 		uint8_t *e = &k->edge[(id ^ k->previous) % KUC_EDGES];
-		k->edges += !*e;
-		*e = 1;
+		if (!*e) {
+			*e = 1;
+			k->found[k->edges++ % KUC_EDGES] = (uint32_t)(e - k->edge);
+		}
 		k->previous = id << 1 | id >> 31; /* so that a-b is not b-a */
 	}
 	if (k->runs) {
@@ -381,15 +383,16 @@ int kuc_save(struct kuc *k)
 	return err ? err : uc_context_save(k->uc, k->clean);
 }
 
-/* Makes the engine take down edges, in KUC_EDGES bytes at edge, for programs of
- * up to so many instructions. */
-int kuc_cover(struct kuc *k, uint8_t *edge, uint32_t insns)
+/* Makes the engine take down edges, in KUC_EDGES bytes at edge and as many words
+ * at found, for programs of up to so many instructions. */
+int kuc_cover(struct kuc *k, uint8_t *edge, uint32_t *found, uint32_t insns)
 {
 	k->rules.pcs = calloc(insns + 1, sizeof *k->rules.pcs);
 	k->rules.rules = calloc(insns, sizeof *k->rules.rules);
 	if (!k->rules.pcs || !k->rules.rules)
 		return UC_ERR_NOMEM;
 	k->edge = edge;
+	k->found = found;
 	k->watch = 1;
 	return 0;
 }

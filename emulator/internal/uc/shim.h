@@ -92,7 +92,8 @@ struct kuc {
 
 	/* Edges between blocks, if edge is not NULL: which of KUC_EDGES there were. */
 	uint8_t *edge;
-	uint64_t edges;     /* new ones */
+	uint32_t *found;    /* the last KUC_EDGES new ones: the n-th is found[n % KUC_EDGES] */
+	uint64_t edges;     /* how many were new */
 	uint32_t previous;  /* identity of the block before, turned */
 	struct kuc_rules rules;
 
@@ -130,7 +131,7 @@ int kuc_hook(struct kuc *k);
 int kuc_trace(struct kuc *k, const int *regs, uint32_t n, uint32_t max_steps);
 int kuc_check(struct kuc *k, int stack_reg, uint64_t stack_pa, uint64_t stack_va, uint64_t stack_len, uint64_t reach);
 int kuc_check_call(struct kuc *k, uint64_t addr);
-int kuc_cover(struct kuc *k, uint8_t *edge, uint32_t insns);
+int kuc_cover(struct kuc *k, uint8_t *edge, uint32_t *found, uint32_t insns);
 int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value);
 int kuc_save(struct kuc *k);
 void kuc_forget_blocks(struct kuc *k);
