@@ -47,7 +47,7 @@ func socketCases(seed uint64) *generate.Generator {
 // programs is how many generated cases a benchmark goes round and round. The
 // best time of each counts: that is hardly disturbed by what else the machine
 // does.
-const programs = 200
+const programs = 1000
 
 // BenchmarkEngine generates, solves and checks, with the default set and the
 // generator's defaults. "split" says what each part takes, in us a program.
