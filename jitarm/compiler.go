@@ -27,7 +27,9 @@ type Compiler struct {
 	writing  bool     // this pass is the image
 	literals int      // uses of the literal pool that the first pass counted
 	pool     []uint32 // its words so far
+	poolless bool     // constants are built in place, as the pool would be too far
 	poolAt   int      // its offset in the image
+	held     []held   // by instruction, if the rules follow X
 
 	pcmap []int
 }
@@ -47,7 +49,7 @@ func (c *Compiler) Compile(prog bpf.Program, kind bpf.Kind, p *kernelabi.Profile
 		return nil, &kernelabi.Refusal{PC: -1, Reason: jit.ReasonNoSeccomp}
 	}
 	c.cpu = &c.rules.cpus[m]
-	return c.twoPasses()
+	return c.compile()
 }
 
 // finish makes the image of the code that the second pass wrote.
@@ -64,9 +66,12 @@ func (c *Compiler) finish() *kernelabi.Image {
 // need notes that the program needs parts of the frame.
 func (c *Compiler) need(parts seen) { c.seen |= parts }
 
-// readX notes that the instruction reads X. Whether something has written it
-// goes by the order of the text, not by the ways through the program.
-func (c *Compiler) readX() {
+// readX notes that the instruction reads X.
+func (c *Compiler) readX() { c.rules.frame.readX(c) }
+
+// readXByText takes X for written if something in front in the text writes it,
+// whatever ways there are through the program.
+func readXByText(c *Compiler) {
 	if c.seen&seenX == 0 {
 		c.need(seenX | seenReadX)
 	}

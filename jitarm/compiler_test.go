@@ -215,7 +215,8 @@ func TestFarFields(t *testing.T) {
 	}
 }
 
-// TestLongPrograms: kjit-arm needs no literal pool and so refuses no length.
+// TestLongPrograms: kjit-arm does without a literal pool that would be too far, and
+// so refuses no length.
 func TestLongPrograms(t *testing.T) {
 	prog := bpf.Program{}
 	for i := range uint32(bpf.MaxInsns - 1) {
@@ -232,7 +233,8 @@ func TestLongPrograms(t *testing.T) {
 	}
 }
 
-func TestInPlace(t *testing.T) {
+// TestConstants: those that no immediate holds, on ARMv5.
+func TestConstants(t *testing.T) {
 	for _, v := range []uint32{0x101, 0xffffefff, 0x12345678, 0xfedcba98, 0xffffffff, 0xc0700100, 0x80000001, 0x7fffffff, 0xff00ff00} {
 		e := mustEmitter(t, "kjit-arm")
 		p := profilesFor(e)[0]

@@ -32,6 +32,7 @@ func modelOf(p *kernelabi.Profile) (m model, ok bool) {
 // cpu is how a model does what not all of them can do alike.
 type cpu struct {
 	constant func(c *Compiler, rd arm.Reg, v uint32) // loads what no immediate holds
+	poolless bool                                    // it can do without the literal pool
 	word     func(c *Compiler, cond arm.Cond)        // A = the word at [r0], from network order
 	half     func(c *Compiler, cond arm.Cond)        // A = the halfword at [r0], likewise
 	swap16   func(c *Compiler)                       // A = the halfword in r0, likewise
@@ -109,6 +110,17 @@ func (c *Compiler) literal(v uint32) int {
 		c.pool = append(c.pool, v)
 	}
 	return c.poolAt + 4*slot - (len(c.Buf) + pcAhead)
+}
+
+// fromPoolOrInPlace takes one instruction for what an immediate holds the
+// complement of, and the pool unless that is too far for some constant of the
+// program.
+func fromPoolOrInPlace(c *Compiler, rd arm.Reg, v uint32) {
+	if c.poolless || immediates(^v) <= 1 {
+		inPlace(c, rd, v)
+		return
+	}
+	fromPool(c, rd, v)
 }
 
 // inPlace builds a constant of immediates, at most four: those of the value or

@@ -22,7 +22,7 @@ func linux45() table {
 	t := table{
 		cpus:     cpus(),
 		loadHalf: halfCut,
-		frame:    frame{clearX: seenReadX, words: upToHighest},
+		frame:    frame{readX: readXByText, words: upToHighest},
 	}
 	t.Codes = [256]entry{
 		bpf.AddK: {Emit: aluK(arm.Add)}, bpf.AddX: {Emit: aluX(arm.Add)},

@@ -27,7 +27,7 @@ var cpuTraps = []trap{
 				c.Mvn(arm.AL, rd, op)
 				return
 			}
-			inPlace(c, rd, v)
+			fromPoolOrInPlace(c, rd, v)
 		}
 	})},
 	{"pool-shared", "constants with the same lower half share a word of the literal pool", nil, onV5(func(t *cpu) {

@@ -8,7 +8,9 @@ import (
 )
 
 var frameTraps = []trap{
-	{"x-not-cleared", "X is what the caller had in r5", []string{"entry-x"}, func(t *table) { t.frame.clearX = 0 }},
+	{"x-not-cleared", "X is what the caller had in r5", []string{"entry-x"}, func(t *table) {
+		t.frame.readX = func(c *Compiler) { c.need(seenX) }
+	}},
 	{"a-not-cleared", "A is not cleared in front of loads of X", []string{"entry-a"}, func(t *table) {
 		for _, code := range []uint16{bpf.LdxImm, bpf.LdxMem, bpf.LdxLen, bpf.LdxMsh, bpf.Tax} {
 			t.Codes[code].SetsA = true

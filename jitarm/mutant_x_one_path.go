@@ -5,7 +5,7 @@ package jitarm
 // jumps over the write reads what the caller had in r5.
 func xOnePath() *Emitter {
 	t := kjit()
-	t.frame.clearX = seenReadX
+	t.frame.readX = readXByText
 	return &Emitter{
 		Name:    "arm-x-one-path",
 		Summary: "X is what the caller had in r5 where a program writes it on one path only",

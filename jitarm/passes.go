@@ -13,6 +13,18 @@ const (
 	ReasonNegative  = jit.ReasonNegative
 )
 
+// compile emits the program, and once more without a literal pool if that is too
+// far away and not needed.
+func (c *Compiler) compile() (*kernelabi.Image, error) {
+	c.poolless = false
+	image, err := c.twoPasses()
+	if c.Refusal != nil && c.Refusal.Reason == ReasonPool && c.cpu.poolless {
+		c.Refusal, c.poolless = nil, true
+		image, err = c.twoPasses()
+	}
+	return image, err
+}
+
 // twoPasses emits the body once to learn where instructions start and what the
 // frame needs, and then everything. Both passes choose the same forms, so sizes
 // agree.
@@ -25,6 +37,9 @@ func (c *Compiler) twoPasses() (*kernelabi.Image, error) {
 	clear(c.offsets)
 	c.seen, c.ret0, c.literals, c.body, c.writing = 0, -1, 0, 0, false
 	c.Buf = c.Buf[:0]
+	if c.rules.flow {
+		c.startFlow()
+	}
 	if err := c.instructions(); err != nil {
 		return nil, err
 	}
@@ -58,6 +73,9 @@ func (c *Compiler) instructions() error {
 		}
 		if c.Refusal != nil {
 			return c.Refusal
+		}
+		if c.rules.flow && !c.writing {
+			c.follow(in)
 		}
 	}
 	c.offsets[len(c.Prog)] = len(c.Buf) - c.body

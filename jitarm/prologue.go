@@ -10,8 +10,9 @@ import (
 
 // frame are the parameters of prologue and epilogue.
 type frame struct {
-	// clearX: the prologue clears X if the program needs any of these.
-	clearX seen
+	// readX notes that the program reads X, with seenReadX if the prologue has to
+	// clear it.
+	readX func(*Compiler)
 
 	// words is how many words M[] takes, by the cells that the program needs.
 	words func(seen) int
@@ -71,7 +72,7 @@ func (c *Compiler) prologue() {
 		c.Ldr(arm.AL, arm.R0, c.skb(jit.DataLen))
 		c.Alu(arm.AL, arm.Sub, headlen, headlen, arm.R(arm.R0))
 	}
-	if c.seen&c.rules.frame.clearX != 0 {
+	if c.seen&seenReadX != 0 {
 		c.mov(x, 0)
 	}
 	// Nothing may leak what A held before.

@@ -19,6 +19,7 @@ type table struct {
 	cpus     [numModels]cpu
 	loadHalf func(c *Compiler, rd arm.Reg, f jit.Field) // a 16-bit field of the skb
 	frame    frame
+	flow     bool // X is followed through the program: Compiler.held is known
 }
 
 // seen says what a program needs of the frame. It only grows: the first pass
@@ -28,7 +29,7 @@ type seen uint32
 const (
 	seenMem   seen = 1<<bpf.MemWords - 1 // bit k: M[k]
 	seenX     seen = 1 << (bpf.MemWords + iota)
-	seenReadX      // X is read in front of everything that writes it
+	seenReadX      // X is read where nothing may have written it
 	seenCall
 	seenSkb  // r6
 	seenData // r7 and r8: the packet
