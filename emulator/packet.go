@@ -222,10 +222,11 @@ type geometry struct {
 	macHeader, networkHeader int
 }
 
-// is compares; == would do so with a call.
-func (g *geometry) is(o *geometry) bool {
-	return g.head == o.head && g.size == o.size && g.headlen == o.headlen && g.headroom == o.headroom &&
-		g.macHeader == o.macHeader && g.networkHeader == o.networkHeader
+// is compares with that of a packet at head. Making the other geometry first would
+// take longer than all else that is done for the packet.
+func (g *geometry) is(head uint64, s *kernelabi.Skb) bool {
+	return g.head == head && g.size == len(s.Packet) && g.headlen == s.Headlen && g.headroom == s.Headroom &&
+		g.macHeader == s.MacHeader && g.networkHeader == s.NetworkHeader
 }
 
 // write puts a packet that passed Check, and that fits, into slot i.
@@ -250,9 +251,8 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 
 	m := slotMem{unsafe.Pointer(unsafe.SliceData(slot.mem))}
 	// One packet after another in a slot is often of the same size.
-	g := geometry{head, len(s.Packet), s.Headlen, s.Headroom, s.MacHeader, s.NetworkHeader}
-	if !g.is(&slot.geometry) {
-		slot.geometry = g
+	if !slot.geometry.is(head, s) {
+		slot.geometry = geometry{head, len(s.Packet), s.Headlen, s.Headroom, s.MacHeader, s.NetworkHeader}
 		p.writeGeometry(m, slot)
 	}
 	// Fields that the layout does not have are written too, to the waste word.
