@@ -28,9 +28,15 @@ func (r *Interpreter) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.In
 	if err != nil {
 		return everyInput(out, inputs, rejected(err)), nil
 	}
+	packet := kernelabi.SkbView{Semantics: r.profile.Semantics}
 	for _, in := range inputs {
-		res := m.Run(in.Under(r.profile.Semantics))
-		out = append(out, ReferenceOutcome(res))
+		var view bpf.Input = &packet // one for all: Under allocates one for each
+		if skb, ok := in.(*kernelabi.Skb); ok {
+			packet.Skb = skb
+		} else {
+			view = in.Under(r.profile.Semantics)
+		}
+		out = append(out, ReferenceOutcome(m.Run(view)))
 	}
 	return out, nil
 }
