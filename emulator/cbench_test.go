@@ -19,12 +19,14 @@ import (
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
-// BenchmarkPlainC compares a batch with what nothing but Unicorn takes for the
-// same driver, image and packets: see ci/cbench. Medians of a packet's time.
+// BenchmarkPlainC compares a batch, and a fresh program on one packet, with what
+// nothing but Unicorn takes for the same driver, image and packets: see ci/cbench.
+// Medians, of a packet's time and of a program's.
 func BenchmarkPlainC(b *testing.B) {
 	const turns, rounds = 15, 300
 	m := postingMachine(b)
-	if err := m.Load(&kernelabi.Image{Code: unhex(postingImage), Base: 0xffffffffa00b5000}); err != nil {
+	image := &kernelabi.Image{Code: unhex(postingImage), Base: 0xffffffffa00b5000}
+	if err := m.Load(image); err != nil {
 		b.Fatal(err)
 	}
 	inputs := postingPackets(windowSlots)
@@ -39,8 +41,8 @@ func BenchmarkPlainC(b *testing.B) {
 	}
 	program := buildPlainC(b, dir)
 
-	var c [3][]float64
-	var kjit []float64
+	var c [4][]float64
+	var kjit, fresh []float64
 	for b.Loop() {
 		// In turns, so that all meet the same neighbours on average.
 		for range turns {
@@ -55,18 +57,31 @@ func BenchmarkPlainC(b *testing.B) {
 				}
 				c[i] = append(c[i], ns)
 			}
-			var took []float64
-			for range rounds {
-				const batches = 16
-				began := time.Now()
-				for range batches {
-					if results, err = m.Run(inputs, results); err != nil {
-						b.Fatal(err)
+			const batches = 16
+			took := func(what func() error) float64 {
+				var all []float64
+				for range rounds {
+					began := time.Now()
+					for range batches {
+						if err := what(); err != nil {
+							b.Fatal(err)
+						}
 					}
+					all = append(all, float64(time.Since(began).Nanoseconds())/batches)
 				}
-				took = append(took, float64(time.Since(began).Nanoseconds())/batches/windowSlots)
+				return median(all)
 			}
-			kjit = append(kjit, median(took))
+			kjit = append(kjit, took(func() error {
+				results, err = m.Run(inputs, results)
+				return err
+			})/windowSlots)
+			fresh = append(fresh, took(func() error {
+				if err := m.Load(image); err != nil {
+					return err
+				}
+				results, err = m.Run(inputs[:1], results)
+				return err
+			}))
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -76,6 +91,9 @@ func BenchmarkPlainC(b *testing.B) {
 		b.ReportMetric(mine/median(c[i]), "kjit/"+name)
 	}
 	b.ReportMetric(mine, "4-kjit")
+	b.ReportMetric(median(c[3]), "5-c-fresh")
+	b.ReportMetric(median(fresh), "6-kjit-fresh")
+	b.ReportMetric(median(fresh)/median(c[3]), "kjit/c-fresh")
 }
 
 func median(v []float64) float64 {
@@ -123,6 +141,7 @@ func (m *Machine) snapshot(inputs []kernelabi.Input, results []Result) []byte {
 	control := m.region(m.va.page(pageControl)).pa
 	put(m.driver.begin, m.driver.halted, uint64(len(inputs)))
 	put(control+ctlCursor, m.descriptor(0), control+ctlDescriptors+descValue)
+	put(m.image.Base, m.arena+m.imageCode.lo, uint64(len(m.image.Code)), control+ctlDescriptors+descSize+descSkb)
 	for i, in := range inputs {
 		size := uint64(len(in.(*kernelabi.Skb).Packet))
 		e := &m.packets.small[i]

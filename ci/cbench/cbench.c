@@ -7,15 +7,18 @@
  * prints nanoseconds for a packet, the median of all rounds:
  * with the packets where they are; with every packet and 128 bytes of what the
  * kernel knows of it copied there before; and that with a callback for each
- * block that counts it, which is how budgets are kept.
+ * block that counts it, which is how budgets are kept; and then nanoseconds for a
+ * fresh program on one packet: the image copied there, its translations dropped,
+ * and the first packet run.
  *
  * The snapshot is numbers of 64 bits in this host's order: magic, architecture,
  * mode, processor model, size of memory, number of registers and a pair of
  * number and value for each (number -1: the x86 MSR that the next pair's number
  * is), begin, address after the halt, number of packets, where in memory the
  * driver's cursor is and what it is to be, where the results are (one every 16
- * bytes), and for each packet its place and size and the expected result; then
- * the memory. */
+ * bytes), address, place and size of the image, where a 0 ends the batch behind
+ * the first packet, and for each packet its place and size and the expected
+ * result; then the memory. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +36,7 @@ struct packet {
 struct snapshot {
 	FILE *file;
 	uint64_t ram_size, begin, halted, packets, cursor_at, cursor, results;
+	uint64_t image, image_at, image_size, end_at;
 	struct packet *packet;
 	uint8_t *ram;
 	uint64_t blocks;
@@ -100,6 +104,10 @@ static uc_engine *load(struct snapshot *s, const char *name, int hook)
 	s->cursor_at = next(s);
 	s->cursor = next(s);
 	s->results = next(s);
+	s->image = next(s);
+	s->image_at = next(s);
+	s->image_size = next(s);
+	s->end_at = next(s);
 	s->packet = calloc(s->packets, sizeof *s->packet);
 	for (uint64_t i = 0; i < s->packets; i++)
 		s->packet[i] = (struct packet){next(s), next(s), next(s)};
@@ -113,7 +121,7 @@ static uc_engine *load(struct snapshot *s, const char *name, int hook)
 	return uc;
 }
 
-static void run(struct snapshot *s, uc_engine *uc, uc_context *clean)
+static void run(struct snapshot *s, uc_engine *uc, uc_context *clean, uint64_t packets)
 {
 	uint64_t pc = 0;
 	memcpy(s->ram + s->cursor_at, &s->cursor, sizeof s->cursor);
@@ -122,7 +130,7 @@ static void run(struct snapshot *s, uc_engine *uc, uc_context *clean)
 	check(uc_reg_read(uc, UC_X86_REG_RIP, &pc), "read");
 	if (pc != s->halted)
 		die("the driver did not come to its end");
-	for (uint64_t i = 0; i < s->packets; i++) {
+	for (uint64_t i = 0; i < packets; i++) {
 		uint32_t got;
 		memcpy(&got, s->ram + s->results + 16 * i, sizeof got);
 		if (got != s->packet[i].want)
@@ -160,7 +168,7 @@ static void measure(const char *name, int rounds, int copy, int hook)
 	memset(metadata, 1, 2 * METADATA * s.packets);
 	for (uint64_t i = 0; i < s.packets; i++, p += s.packet[i].size)
 		memcpy(p, s.ram + s.packet[i].at, s.packet[i].size);
-	run(&s, uc, clean);
+	run(&s, uc, clean, s.packets);
 	double *took = calloc(rounds, sizeof *took);
 	if (!took)
 		die("out of memory");
@@ -172,9 +180,39 @@ static void measure(const char *name, int rounds, int copy, int hook)
 				memcpy(s.ram + s.packet[i].at, p, s.packet[i].size);
 				memcpy(metadata + METADATA * i, metadata + METADATA * (s.packets + i), METADATA);
 			}
-			run(&s, uc, clean);
+			run(&s, uc, clean, s.packets);
 		}
 		took[round] = (now() - began) / BATCHES / s.packets;
+	}
+	qsort(took, rounds, sizeof *took, compare);
+	printf("%.2f\n", took[rounds / 2]);
+	uc_close(uc);
+}
+
+static void measure_fresh(const char *name, int rounds)
+{
+	struct snapshot s = {0};
+	uc_engine *uc = load(&s, name, 0);
+	uc_context *clean;
+	check(uc_context_alloc(uc, &clean), "context");
+	check(uc_context_save(uc, clean), "context");
+	memset(s.ram + s.end_at, 0, 8);
+	uint8_t *image = malloc(s.image_size);
+	double *took = calloc(rounds, sizeof *took);
+	if (!image || !took)
+		die("out of memory");
+	memcpy(image, s.ram + s.image_at, s.image_size);
+	run(&s, uc, clean, 1);
+	for (int round = 0; round < rounds; round++) {
+		double began = now();
+		for (int batch = 0; batch < BATCHES; batch++) {
+			memcpy(s.ram + s.image_at, image, s.image_size);
+			/* The registers say what is mapped. */
+			check(uc_context_restore(uc, clean), "restore");
+			check(uc_ctl_remove_cache(uc, s.image, s.image + s.image_size), "forget the image");
+			run(&s, uc, clean, 1);
+		}
+		took[round] = (now() - began) / BATCHES;
 	}
 	qsort(took, rounds, sizeof *took, compare);
 	printf("%.2f\n", took[rounds / 2]);
@@ -189,5 +227,6 @@ int main(int argc, char **argv)
 	measure(argv[1], rounds, 0, 0);
 	measure(argv[1], rounds, 1, 0);
 	measure(argv[1], rounds, 1, 1);
+	measure_fresh(argv[1], rounds);
 	return 0;
 }
