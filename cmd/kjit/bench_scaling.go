@@ -39,6 +39,7 @@ func (c *benchScalingCmd) Run(ctx context.Context, g *cli, std streams) error {
 	if c.Ranges < 1 || c.Ranges > 4096 || c.Epochs < 1 || c.Epochs > 10_000 {
 		return badInput(fmt.Errorf("--ranges is 1 to 4096, --epochs 1 to 10000"))
 	}
+	spareThreads()
 	settings := campaign.Default()
 	costs, err := scaling.Measure(ctx, settings, c.Ranges)
 	if err != nil {

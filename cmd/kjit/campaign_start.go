@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -66,7 +65,7 @@ func (c *campaignStartCmd) check() error {
 		return err
 	}
 	if c.Workers == nil {
-		n := runtime.GOMAXPROCS(0)
+		n := processors
 		if c.NATS != "" {
 			n = 0
 		}
@@ -75,6 +74,7 @@ func (c *campaignStartCmd) check() error {
 	if c.AckWait == 0 && c.NATS == "" && c.Listen == "" {
 		c.AckWait = 5 * time.Second
 	}
+	spareThreads()
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -213,8 +212,9 @@ func checkEffort(limit time.Duration, jobs *int) error {
 	case *jobs < 0:
 		return badInput(fmt.Errorf("--jobs %d: want 1 or more", *jobs))
 	case *jobs == 0:
-		*jobs = runtime.GOMAXPROCS(0)
+		*jobs = processors
 	}
+	spareThreads()
 	return nil
 }
 

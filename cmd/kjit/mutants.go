@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -55,8 +54,9 @@ func (c *mutantsCmd) Run(ctx context.Context, std streams, global *cli) error {
 		return c.clean(ctx, std, global)
 	}
 	if c.Jobs == 0 {
-		c.Jobs = runtime.GOMAXPROCS(0)
+		c.Jobs = processors
 	}
+	spareThreads()
 	if err := c.ciFlags.check(); err != nil {
 		return err
 	}

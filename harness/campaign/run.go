@@ -102,9 +102,12 @@ type answer struct {
 func (c *coordinator) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	jobs, answers := make(chan job), make(chan answer)
+	// A range waits for each worker, and its answer need not be waited for: while
+	// one is made safe on the disk and merged, workers go on.
+	n := max(c.Jobs, 1)
+	jobs, answers := make(chan job, n), make(chan answer, n)
 	var workers sync.WaitGroup
-	for range max(c.Jobs, 1) {
+	for range n {
 		workers.Go(func() { c.work(ctx, jobs, answers) })
 	}
 	defer func() {
@@ -115,6 +118,9 @@ func (c *coordinator) run(ctx context.Context) error {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
+		if c.Stop.Err() != nil {
+			c.takeBack(jobs)
+		}
 		next, more := c.next()
 		if !more && len(c.running) == 0 {
 			c.progress()
@@ -142,6 +148,18 @@ func (c *coordinator) run(ctx context.Context) error {
 		}
 		if err := c.backlog.failed(); err != nil {
 			return err
+		}
+	}
+}
+
+// takeBack takes the ranges that no worker has begun.
+func (c *coordinator) takeBack(jobs <-chan job) {
+	for {
+		select {
+		case j := <-jobs:
+			delete(c.running, j.r)
+		default:
+			return
 		}
 	}
 }
