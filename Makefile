@@ -1,6 +1,6 @@
 # make demo and make test do all set-up themselves, on a new machine too.
 
-.PHONY: build demo test lint race fuzz bench-c bench-engine mutants clean-pairs peers browser test-qemu release setup clean
+.PHONY: build demo test lint race fuzz bench-c bench-engine mutants clean-pairs peers deploy browser test-qemu release setup clean
 
 build: setup
 	go build -o bin/ ./cmd/kjit
@@ -51,6 +51,10 @@ clean-pairs: build
 # Other implementations of BPF against the interpreter: a module of its own.
 peers: setup
 	cd peers && go vet ./... && go test ./...
+
+# The deployment files against the schemas of what reads them: a module of its own.
+deploy:
+	cd ci/deploy/check && go vet ./... && go test ./...
 
 # Reports in a headless Chromium, if there is one: a module of its own. With
 # KJIT_SCREENSHOTS=DIR it keeps pictures of what it sees.

@@ -9,6 +9,7 @@ step() { echo "== $*" >&2; "$@"; }
 step make lint
 step make test
 step make peers
+step make deploy
 # The packages where data races could be: goroutines, cgo, shared caches. The
 # rest is sequential code that the plain run has covered.
 step go test -race -short ./bpf ./emulator/... ./harness ./harness/campaign ./harness/cluster ./harness/engine ./harness/plugin
