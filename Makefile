@@ -54,7 +54,7 @@ peers: setup
 
 # The deployment files against the schemas of what reads them: a module of its own.
 deploy:
-	cd ci/deploy/check && go vet ./... && go test ./...
+	cd ci/deploy/check && go vet ./... && go test -count=1 ./...
 
 # Reports in a headless Chromium, if there is one: a module of its own. With
 # KJIT_SCREENSHOTS=DIR it keeps pictures of what it sees.
