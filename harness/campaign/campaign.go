@@ -123,6 +123,7 @@ type Config struct {
 	Targets []Target
 
 	programs generate.Config // but for the corpus
+	partial  *partial        // nil: the targets take what is generated
 }
 
 // NewConfig returns the campaign of the settings. The targets are those that it
@@ -176,8 +177,9 @@ func (c *Config) askTargets() error {
 	c.programs = generate.ForJITs(asked...)
 	if !c.speaks(bpf.Socket) && !c.speaks(bpf.Seccomp) {
 		// JITs of their users' that take so little that hardly a program can be
-		// made of it: they get what the JITs of their kernels take, and refuse
-		// most of it.
+		// made of it: they get what is left of programs for the JITs of their
+		// kernels.
+		c.partial = &partial{c.programs.Features, c.programs.Rules}
 		c.programs = generate.ForJITs(assumed...)
 	}
 	c.programs.Inputs = c.Inputs
@@ -215,6 +217,9 @@ func (c *Config) Opcodes(t *Totals) (seen, all int) {
 		f := &c.programs.Features[kind]
 		if percent <= 0 || !c.speaks(bpf.Kind(kind)) {
 			continue
+		}
+		if c.partial != nil {
+			f = &c.partial.features[kind]
 		}
 		for n, use := range append(f.Codes[:len(f.Codes):len(f.Codes)], f.Exts[:]...) {
 			if use != generate.Often {

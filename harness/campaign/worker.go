@@ -196,6 +196,9 @@ func (r *rangeRun) program(at uint64) error {
 	var last time.Time
 	r.lap(nil, &last)
 	c := r.gen.At(at)
+	if r.cfg.partial != nil {
+		c.Program = r.cfg.partial.cut(c.Program, c.Kind)
+	}
 	r.lap(&r.split.Generate, &last)
 	inputs := c.Inputs()
 	r.lap(&r.split.Solve, &last)

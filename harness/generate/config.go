@@ -193,7 +193,9 @@ func featuresOf(kind bpf.Kind, rules []bpf.Rules, jits []JIT) Features {
 		return !slices.ContainsFunc(rules, func(r bpf.Rules) bool { return bpf.Check(prog, kind, r) != nil })
 	}
 	// The others take no program of the kind.
-	running := slices.DeleteFunc(slices.Clone(jits), func(j JIT) bool { return !j.takes(bpf.Program{{Code: bpf.RetK}}, kind) })
+	running := slices.DeleteFunc(slices.Clone(jits), func(j JIT) bool {
+		return !j.takes(bpf.Program{{Code: bpf.RetK}}, kind) && !j.takes(bpf.Program{{Code: bpf.RetA}}, kind)
+	})
 	// A JIT takes a feature if it takes any of the programs that have it.
 	try := func(progs ...bpf.Program) Use {
 		progs = slices.DeleteFunc(progs, func(p bpf.Program) bool { return !accepted(p) })
