@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/corpus"
 )
 
 // asmCmd, disasmCmd and convertCmd are one operation, read a form and write a
@@ -19,11 +21,11 @@ type asmCmd struct {
 }
 
 type disasmCmd struct {
-	File string `arg:"" optional:"" default:"-" help:"Program in any form (default: standard input)."`
+	File string `arg:"" optional:"" default:"-" help:"Program in any form, or corpus:NAME (default: standard input)."`
 }
 
 type convertCmd struct {
-	File string `arg:"" optional:"" default:"-" help:"Program in any form (default: standard input)."`
+	File string `arg:"" optional:"" default:"-" help:"Program in any form, or corpus:NAME (default: standard input)."`
 	From string `placeholder:"FORM" help:"Form to read (default: seen from the content)."`
 	To   string `required:"" placeholder:"FORM" help:"Form to write: ${forms}."`
 }
@@ -86,11 +88,23 @@ func textOf(form bpftext.Form, out []byte) string {
 	return string(out)
 }
 
-// readFile reads a program file, or standard input for "-".
+// readFile reads a program file, one of the corpus, or standard input for "-".
 func readFile(file string, stdin io.Reader) (name string, data []byte, err error) {
 	if file == "-" {
 		data, err = readAll("standard input", stdin, maxText)
 		return "standard input", data, err
+	}
+	if name, ok := strings.CutPrefix(file, corpusPrefix); ok {
+		if _, err := corpus.ProgramByName(name); err != nil {
+			return "", nil, badInput(err)
+		}
+		f, err := corpus.Open("programs/" + name + ".txt")
+		if err != nil {
+			return "", nil, err
+		}
+		defer f.Close()
+		data, err = readAll(file, f, maxText)
+		return file, data, err
 	}
 	data, err = readWhole(file, maxText)
 	return file, data, err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"golang.org/x/arch/arm/armasm"
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/kjit-project/kjit/bpf"
@@ -22,45 +21,39 @@ type Native struct {
 	Text   string // GNU syntax, call targets by symbol
 }
 
-// decoder decodes the instruction that code begins with, at address pc.
-type decoder func(code []byte, pc uint64, names symbols) (text string, size int, err error)
+// decoder decodes the instruction at an offset of an image's code.
+type decoder func(off int) (text string, size int, err error)
 
 // symbols names an address: the symbol and its address, or "" and 0.
 type symbols func(addr uint64) (name string, base uint64)
 
-var decoders = map[kernelabi.Arch]decoder{
-	kernelabi.X86_64: decodeX86,
-	kernelabi.ARMv5:  decodeARM,
-	kernelabi.ARMv6:  decodeARM,
-	kernelabi.ARMv7:  decodeARM,
+var decoders = map[kernelabi.Arch]func(img *kernelabi.Image, names symbols) decoder{
+	kernelabi.X86_64: newX86Decoder,
+	kernelabi.ARMv5:  newARMDecoder,
+	kernelabi.ARMv6:  newARMDecoder,
+	kernelabi.ARMv7:  newARMDecoder,
 }
 
-func decodeX86(code []byte, pc uint64, names symbols) (string, int, error) {
-	ins, err := x86asm.Decode(code, 64)
-	if err == nil && ins.Op == 0 {
-		err = x86asm.ErrTruncated // it takes a cut instruction for prefixes
+func newX86Decoder(img *kernelabi.Image, names symbols) decoder {
+	return func(off int) (string, int, error) {
+		ins, err := x86asm.Decode(img.Code[off:], 64)
+		if err == nil && ins.Op == 0 {
+			err = x86asm.ErrTruncated // it takes a cut instruction for prefixes
+		}
+		if err != nil {
+			return "", 1, err
+		}
+		return x86asm.GNUSyntax(ins, img.Base+uint64(off), x86asm.SymLookup(names)), ins.Len, nil
 	}
-	if err != nil {
-		return "", 1, err
-	}
-	return x86asm.GNUSyntax(ins, pc, x86asm.SymLookup(names)), ins.Len, nil
-}
-
-func decodeARM(code []byte, _ uint64, _ symbols) (string, int, error) {
-	ins, err := armasm.Decode(code, armasm.ModeARM)
-	if err != nil {
-		return "", 4, err
-	}
-	return armasm.GNUSyntax(ins), ins.Len, nil
 }
 
 // Disassemble returns the instructions of img. What starts no instruction
 // becomes a line of its own, "(bad)".
 func Disassemble(img *kernelabi.Image) []Native {
-	decode, names := decoders[img.Profile.Arch], symbolNames(img)
+	decode := decoders[img.Profile.Arch](img, symbolNames(img))
 	var out []Native
 	for off := 0; off < len(img.Code); {
-		text, n, err := decode(img.Code[off:], img.Base+uint64(off), names)
+		text, n, err := decode(off)
 		if err != nil {
 			text = "(bad)"
 		}

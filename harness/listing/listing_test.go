@@ -61,6 +61,9 @@ func TestDisassemble(t *testing.T) {
 	for _, tt := range []struct{ desc, profile, code, want string }{
 		{"A call is shown with the symbol it goes to.", "linux-3.0-x86_64", "e8ac00a5e1", ""},
 		{"ARM code is disassembled as ARM.", "linux-4.5-armv7", "0700a0e3", "mov r0, #7"},
+		{"A branch is shown with the offset it goes to.", "linux-4.5-armv7", "000000aa" + "0000a0e1" + "1eff2fe1", "bge 0x8"},
+		{"A branch may go backwards.", "linux-4.5-armv7", "feffffea", "b 0x0"},
+		{"A constant of the literal pool is told.", "linux-4.5-armv5", "00309fe5" + "1eff2fe1" + "78563412", "ldr r3, [pc]  @ 0x12345678"},
 		{"A cut instruction is bad, not out of bounds.", "linux-4.5-armv7", "0700", "(bad)"},
 		{"A cut x86 instruction is bad, byte by byte.", "linux-3.10-x86_64", "b807", "(bad)"},
 	} {
