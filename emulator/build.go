@@ -290,6 +290,7 @@ func (m *Machine) restartEngine() error {
 	m.loads = 1
 	m.engine.Close()
 	m.engine = nil
+	uc.Trim()
 	if err := m.startEngine(); err != nil {
 		if m.engine != nil {
 			m.engine.Close()

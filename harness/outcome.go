@@ -54,7 +54,18 @@ type Outcome struct {
 type Failure struct {
 	Reason string
 	Said   []string // what it last wrote to standard error, by lines
+
+	// Name is one word for all failures of a sort, whatever the reason says of
+	// this one: FailureCrash and the like, or "".
+	Name string
 }
+
+// Names of failures.
+const (
+	FailureCrash   = "crash"     // the process ended
+	FailureSilence = "no-answer" // it gave none in time
+	FailureGivenUp = "given-up"  // it had failed too often before: this time nobody asked
+)
 
 func (e *Failure) Error() string {
 	if len(e.Said) == 0 {

@@ -13,8 +13,12 @@ import (
 	"github.com/kjit-project/kjit/kernelabi"
 )
 
-// shrinkTries bounds what is spent on making one finding smaller.
-const shrinkTries = 5000
+// What is spent on making one finding smaller, and one for which a process has to
+// be started again each time.
+const (
+	shrinkTries  = 5000
+	restartTries = 150
+)
 
 // Report is a finding for people, and where its file is.
 type Report struct {
@@ -92,6 +96,9 @@ func (f *Finisher) judgeOf(name string) (*judge.Judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p, ok := r.(interface{ NeverGiveUp() }); ok {
+		p.NeverGiveUp()
+	}
 	f.judges[name] = judge.New(r, judge.Options{})
 	return f.judges[name], nil
 }
@@ -129,7 +136,11 @@ func (f *Finisher) finish(finding *Finding) (*Report, error) {
 	if err := f.write(report, f.made(finding, d), CommentRaw); err != nil {
 		return nil, err
 	}
-	small := shrink.Shrink(finding.Program, finding.Input, j.Shows(sig), shrink.Options{Profile: j.Runner().Profile(), Tries: shrinkTries})
+	tries := shrinkTries
+	if sig.Kind == judge.Failed {
+		tries = restartTries
+	}
+	small := shrink.Shrink(finding.Program, finding.Input, j.Shows(sig), shrink.Options{Profile: j.Runner().Profile(), Tries: tries})
 	again, err := j.Judge(small.Program, small.Input)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@
 package judge
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -204,7 +205,7 @@ func (j *Judge) reason(prog bpf.Program, kind bpf.Kind) string {
 	case errors.As(err, &refusal):
 		return slug(refusal.Reason)
 	case errors.As(err, &failure):
-		return slug(failure.Reason)
+		return cmp.Or(failure.Name, slug(failure.Reason))
 	case errors.As(err, &check):
 		return "checker"
 	}

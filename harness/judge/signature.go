@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"hash/fnv"
+	"path"
 	"strings"
 )
 
@@ -30,13 +31,23 @@ func fileName(text string, most int) string {
 			return r
 		}
 		return '-'
-	}, text)
+	}, plain(text))
 	if same := strings.Replace(text, "mutant:", "mutant-", 1); safe == same && len(safe) <= most && safe != "" && safe[0] != '.' {
 		return safe
 	}
 	h := fnv.New32a()
 	h.Write([]byte(text))
 	return fmt.Sprintf("%s-%08x", strings.TrimLeft(safe[:min(len(safe), most-9)], "."), h.Sum32())
+}
+
+// plain is what is to be read of a name: of a command, its program.
+func plain(text string) string {
+	if command, ok := strings.CutPrefix(text, "exec:"); ok {
+		if words := strings.Fields(command); len(words) > 0 {
+			return "exec-" + path.Base(strings.Trim(words[0], `"'`))
+		}
+	}
+	return text
 }
 
 // slug makes one word of a sentence.

@@ -45,3 +45,15 @@ func ParseCommand(line string) ([]string, error) {
 	}
 	return words, nil
 }
+
+// FormatCommand writes a command and its arguments as ParseCommand takes them.
+func FormatCommand(words []string) string {
+	line := make([]string, len(words))
+	for i, w := range words {
+		if w == "" || strings.ContainsAny(w, " \t\n'\"") {
+			w = "'" + strings.ReplaceAll(w, "'", `'"'"'`) + "'"
+		}
+		line[i] = w
+	}
+	return strings.Join(line, " ")
+}

@@ -53,6 +53,7 @@ type Runner struct {
 	process  *process // nil when it has to be started
 	id       uint64   // of the last request to it
 	failures int      // in a row
+	patient  bool     // it is started again however many there are
 	last     answered
 	machine  *harness.Image   // nil before the first image
 	loaded   *kernelabi.Image // what it has
@@ -112,6 +113,9 @@ func (r *Runner) choose(p *kernelabi.Profile) (*kernelabi.Profile, error) {
 func (r *Runner) Name() string                { return r.name }
 func (r *Runner) Profile() *kernelabi.Profile { return r.profile }
 
+// Command is the command line that started it.
+func (r *Runner) Command() []string { return slices.Clone(r.command) }
+
 // Rename gives another name to a plugin that stands beside one of the same name.
 func (r *Runner) Rename(name string) { r.name = name }
 
@@ -144,7 +148,7 @@ func (r *Runner) start() error {
 		case hello.is(r.hello):
 			return nil
 		}
-		err = r.process.failed("started again, it says that it is something else")
+		err = r.process.failed("", "started again, it says that it is something else")
 	}
 	r.stop(0)
 	return err
@@ -178,10 +182,10 @@ func ask[T any](r *Runner, request any, decode func(line []byte, id uint64) (T, 
 			r.process.stderr.forget()
 			return answer, err
 		case errors.As(err, &itself):
-			return answer, r.process.failed(err.Error())
+			return answer, r.process.failed("", err.Error())
 		}
 		r.process.stderr.wait(grace / 10)
-		err = r.process.failed(err.Error())
+		err = r.process.failed("", err.Error())
 	}
 	r.stop(0)
 	return answer, err
@@ -203,10 +207,14 @@ func (r *Runner) Image(prog bpf.Program, kind bpf.Kind) (*kernelabi.Image, error
 	return img, err
 }
 
+// NeverGiveUp makes the runner start the plugin again however often it fails: for
+// who looks for the smallest program on which it does.
+func (r *Runner) NeverGiveUp() { r.patient = true }
+
 // compile asks the plugin, and starts it if it is not there.
 func (r *Runner) compile(prog bpf.Program, kind bpf.Kind) (*kernelabi.Image, error) {
-	if r.failures >= maxFailures {
-		return nil, &harness.Failure{Reason: fmt.Sprintf("given up after %d failures in a row", r.failures)}
+	if r.failures >= maxFailures && !r.patient {
+		return nil, &harness.Failure{Name: harness.FailureGivenUp, Reason: fmt.Sprintf("given up after %d failures in a row", r.failures)}
 	}
 	img, err := r.request(prog, kind)
 	r.failures++

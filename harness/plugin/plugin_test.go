@@ -285,6 +285,7 @@ func TestParseCommand(t *testing.T) {
 		{" ./plugin  -v\t3 ", []string{"./plugin", "-v", "3"}},
 		{`sh -c 'exec "$0" 2>log' ./plugin`, []string{"sh", "-c", `exec "$0" 2>log`, "./plugin"}},
 		{`"with blank"/x a""b ''`, []string{"with blank/x", "ab", ""}},
+		{`./plugin "it's" '"'`, []string{"./plugin", "it's", `"`}},
 		{"", nil},
 		{"  ", nil},
 		{"''", nil},
@@ -293,6 +294,9 @@ func TestParseCommand(t *testing.T) {
 		got, err := ParseCommand(tt.line)
 		if diff := cmp.Diff(tt.want, got); diff != "" || (err == nil) != (tt.want != nil) {
 			t.Errorf("%q: error %v (-want +got):\n%s", tt.line, err, diff)
+		}
+		if again, err := ParseCommand(FormatCommand(got)); tt.want != nil && (err != nil || !slices.Equal(again, got)) {
+			t.Errorf("%q is written %q, which is %q (%v)", tt.line, FormatCommand(got), again, err)
 		}
 	}
 }

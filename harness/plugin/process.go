@@ -132,9 +132,9 @@ func (p *process) ask(ctx context.Context, line []byte, limit time.Duration) ([]
 	case over():
 		return nil, errOver // it is not to blame
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, p.failed(fmt.Sprintf("no answer within %v", limit))
+		return nil, p.failed(harness.FailureSilence, fmt.Sprintf("no answer within %v", limit))
 	case errors.Is(err, errTooLong):
-		return nil, p.failed(err.Error())
+		return nil, p.failed("", err.Error())
 	}
 	return nil, p.gone(err)
 }
@@ -163,8 +163,8 @@ func (p *process) line() ([]byte, error) {
 }
 
 // failed is a failure with the last words so far.
-func (p *process) failed(reason string) error {
-	return &harness.Failure{Reason: reason, Said: p.stderr.lines()}
+func (p *process) failed(name, reason string) error {
+	return &harness.Failure{Name: name, Reason: reason, Said: p.stderr.lines()}
 }
 
 // gone is the failure of a process that closed its output, mostly because it
@@ -178,7 +178,7 @@ func (p *process) gone(cause error) error {
 	} else if !errors.Is(cause, io.EOF) {
 		reason += ": " + cause.Error()
 	}
-	return p.failed(reason + " without an answer")
+	return p.failed(harness.FailureCrash, reason+" without an answer")
 }
 
 // kill ends the process and all that it has started, but for what has left its

@@ -197,6 +197,9 @@ func (e *Engine) Close() {
 	closed()
 }
 
+// Trim gives memory back that engines which are closed have left.
+func Trim() { C.kuc_trim() }
+
 // closed is called behind Close.
 var closed = func() {}
 

@@ -6,6 +6,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__ /* which the others define */
+#include <malloc.h>
+#endif
 
 int uc_ctl(void *uc, int control, ...);
 int uc_hook_add(void *uc, size_t *hook, int type, void *callback, void *user,
@@ -236,6 +239,16 @@ struct kuc *kuc_new(void *uc, uint32_t inputs)
 		return NULL;
 	}
 	return k;
+}
+
+/* Gives free memory back. Engines are made and freed by whatever thread Go has at
+ * hand, in glibc each with a heap of its own, and what one leaves free there others
+ * do not take. */
+void kuc_trim(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }
 
 void kuc_free(struct kuc *k)

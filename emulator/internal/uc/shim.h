@@ -127,6 +127,7 @@ struct kuc {
 
 struct kuc *kuc_new(void *uc, uint32_t inputs);
 void kuc_free(struct kuc *k);
+void kuc_trim(void);
 int kuc_hook(struct kuc *k);
 int kuc_trace(struct kuc *k, const int *regs, uint32_t n, uint32_t max_steps);
 int kuc_check(struct kuc *k, int stack_reg, uint64_t stack_pa, uint64_t stack_va, uint64_t stack_len, uint64_t reach);
