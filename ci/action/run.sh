@@ -4,7 +4,7 @@
 # while, and writes into one folder what CI systems read: *.sarif, *.xml (JUnit)
 # and report.html. On GitHub it also annotates the pull request.
 #
-#   KJIT_VERIFY   files of recorded facts, separated by blanks
+#   KJIT_VERIFY   files of recorded facts, separated by blanks or line breaks
 #   KJIT_JIT      the command of the JIT (docs/plugin.md)
 #   KJIT_TIME     how long to look for divergences (60s)
 #   KJIT_PROFILE  the kernel that it emits for (what it says itself)
@@ -18,12 +18,16 @@ set -uo pipefail
 kjit=${KJIT:-kjit}
 out=${KJIT_OUT:-kjit-out}
 state=${KJIT_STATE:-kjit-fuzz}
-read -ra verify <<<"${KJIT_VERIFY:-}"
+read -rd '' -a verify <<<"${KJIT_VERIFY:-}" # and on over line breaks
 jit=${KJIT_JIT:-}
 
 if [ ${#verify[@]} -eq 0 ] && [ -z "$jit" ]; then
 	echo "run.sh: nothing to do: name files to verify (KJIT_VERIFY), or a JIT (KJIT_JIT)" >&2
 	exit 2
+fi
+if [ -n "${GITHUB_OUTPUT:-}" ] && ! command -v jq >/dev/null; then
+	echo "run.sh: jq is missing, which reads SARIF for annotations: install it" >&2
+	exit 3
 fi
 mkdir -p "$out" || exit 3
 rm -f "$out"/{verify,fuzz}.{sarif,xml,jsonl} "$out/report.html"
@@ -72,6 +76,6 @@ if [ -n "${GITHUB_OUTPUT:-}" ] && [ ${#sarif[@]} -gt 0 ]; then
 	# GitHub shows ten annotations of a step; the report has all.
 	annotations "${sarif[@]}" | head -n 10
 	echo "failures=$(jq -s '[.[].runs[].results | length] | add' "${sarif[@]}")" >>"$GITHUB_OUTPUT"
-	echo "report=$out/report.html" >>"$GITHUB_OUTPUT"
+	[ ! -e "$out/report.html" ] || echo "report=$out/report.html" >>"$GITHUB_OUTPUT"
 fi
 exit $worst

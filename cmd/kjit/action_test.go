@@ -33,6 +33,69 @@ func jsonField() {
 	os.Exit(1)
 }
 
+// sarifLines is a command of scripts: it prints the results of SARIF files, a line
+// each with category, rule, place, the rule's description and how to run it again.
+// What GitHub refuses is an error: a result without a location, two files of one
+// category, a rule that is not described.
+func sarifLines() {
+	type text struct{ Text string }
+	categories := map[string]bool{}
+	for _, name := range os.Args[1:] {
+		fail := func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, "sariflines: %s: %s\n", name, fmt.Sprintf(format, args...))
+			os.Exit(1)
+		}
+		var log struct {
+			Runs []struct {
+				Tool struct {
+					Driver struct {
+						Rules []struct {
+							ID                                      string
+							ShortDescription, FullDescription, Help text
+						}
+					}
+				}
+				AutomationDetails struct{ ID string }
+				Results           []struct {
+					RuleID    string
+					RuleIndex int
+					Message   text
+					Locations []struct {
+						PhysicalLocation struct {
+							ArtifactLocation struct{ URI string }
+							Region           struct{ StartLine int }
+						}
+					}
+				}
+			}
+		}
+		data, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(data, &log)
+		}
+		if err != nil || len(log.Runs) != 1 {
+			fail("%v, %d runs", err, len(log.Runs))
+		}
+		run := &log.Runs[0]
+		category := run.AutomationDetails.ID
+		if categories[category] || !strings.HasSuffix(category, "/") {
+			fail("category %q: it is there twice, or no slash ends it", category)
+		}
+		categories[category] = true
+		for _, res := range run.Results {
+			rule := &run.Tool.Driver.Rules[res.RuleIndex]
+			if rule.ID != res.RuleID || res.Message.Text == "" || rule.Help.Text == "" || len(rule.FullDescription.Text) <= len(rule.ID) {
+				fail("%+v of rule %+v", res, rule)
+			}
+			if len(res.Locations) != 1 {
+				fail("%s has %d locations", res.RuleID, len(res.Locations))
+			}
+			at := res.Locations[0].PhysicalLocation
+			fmt.Printf("%s %s %s:%d | %s | %s\n", category, res.RuleID, at.ArtifactLocation.URI, at.Region.StartLine, rule.ShortDescription.Text, rule.Help.Text)
+		}
+	}
+}
+
 // action is a composite action of GitHub's.
 type action struct {
 	Name, Description string
@@ -87,11 +150,16 @@ func TestAction(t *testing.T) {
 			t.Errorf("step %d: either uses or run", i)
 		case s.Run != "" && s.Shell == "":
 			t.Errorf("step %d: the steps of composite actions name their shell", i)
+		case strings.Contains(s.Uses, "upload-sarif") && s.With["category"] != "":
+			t.Errorf("step %d: one category for all files, of which GitHub then takes none", i)
 		case s.Uses != "" && !regexp.MustCompile(`^[\w-]+/[\w-]+(/[\w-]+)*@v\d+$`).MatchString(s.Uses):
 			t.Errorf("step %d: uses %s", i, s.Uses)
 		}
 		if s.ID != "" {
 			outputs[s.ID] = s.Run
+		}
+		if s.Uses == "actions/cache/restore@v5" {
+			outputs[s.ID] = "cache-hit= cache-primary-key="
 		}
 		for _, m := range regexp.MustCompile(`\$GITHUB_ACTION_PATH/([\w./-]+\w)`).FindAllStringSubmatch(s.Run, -1) {
 			info, err := os.Stat(filepath.Join("../../ci/action", m[1]))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kjit-project/kjit/harness/ciformat"
 )
@@ -22,13 +23,22 @@ func (f *ciFlags) wanted() bool { return len(f.files()) > 0 }
 
 // check finds mistakes before any work is done.
 func (f *ciFlags) check() error {
-	for _, file := range f.files() {
+	for i, file := range f.files() {
 		flag, file := file.flag, file.name
-		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
-			return badInput(fmt.Errorf("%s %s: there is no such folder", flag, file))
+		bad := func(format string, args ...any) error {
+			return badInput(fmt.Errorf("%s %s: "+format, append([]any{flag, file}, args...)...))
 		}
-		if info, err := os.Stat(file); err == nil && info.IsDir() {
-			return badInput(fmt.Errorf("%s %s: is a folder: name a file in it", flag, file))
+		switch {
+		case file == "-":
+			return bad("standard output has what the command prints: name a file")
+		case i > 0 && file == f.JUnit:
+			return bad("is the file of --junit, too: name another")
+		}
+		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+			return bad("there is no such folder")
+		}
+		if err := (&output{name: file}).check(); err != nil {
+			return badInput(fmt.Errorf("%s %w", flag, err))
 		}
 	}
 	return nil
@@ -53,10 +63,7 @@ func (f *ciFlags) write(run *ciformat.Run) error {
 		var b bytes.Buffer
 		err := file.write(run, &b)
 		if err == nil {
-			var out *output
-			if out, err = openOutput(file.name, io.Discard); err == nil {
-				err = out.write(b.Bytes())
-			}
+			err = writeWhole(file.name, b.Bytes())
 		}
 		if err != nil {
 			return environment(fmt.Errorf("%s: %w", file.flag, err))
@@ -65,9 +72,19 @@ func (f *ciFlags) write(run *ciformat.Run) error {
 	return nil
 }
 
-// realFile returns the name of what is a file, "" for what has a name of another
-// kind, such as a filter expression.
+// realFile returns the name of what is a file, of what comes with kjit the name
+// that it has in kjit's sources, and "" for what has a name of another kind, such
+// as a filter expression.
 func realFile(name string) string {
+	if what, ok := strings.CutPrefix(name, corpusPrefix); ok {
+		switch {
+		case what == "packets":
+			return "corpus/packets.pcapng"
+		case isRepro(what):
+			return "corpus/findings/" + what
+		}
+		return "corpus/programs/" + what + ".txt"
+	}
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
 		return name
 	}

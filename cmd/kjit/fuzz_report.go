@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -130,7 +132,11 @@ func (r *fuzzReport) writeText(w io.Writer) error {
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		fmt.Fprintf(&b, "%s\n    %s\n    %s\n", f.Signature, f.File, f.story())
+		fmt.Fprintln(&b, f.Signature)
+		if f.File != "" {
+			fmt.Fprintf(&b, "    %s\n", f.File)
+		}
+		fmt.Fprintf(&b, "    %s\n", f.story())
 	}
 	if r.More > 0 {
 		fmt.Fprintf(&b, "and divergences of other signatures in %s programs\n", thousands(r.More))
@@ -159,24 +165,46 @@ func (f *fuzzFinding) story() string {
 	return text + ")"
 }
 
-// ci is the summary for continuous integration: a test for each JIT, and one that
-// fails for each finding.
+// ci is the summary for continuous integration: a test that fails for each
+// finding, and one for each JIT that has none. What was counted is in properties.
 func (r *fuzzReport) ci() *ciformat.Run {
-	run := &ciformat.Run{Command: "fuzz", Name: r.State, Seconds: r.Seconds, Properties: []ciformat.Property{
-		{Name: "seed", Value: fmt.Sprint(r.Seed)}, {Name: "programs", Value: fmt.Sprint(r.Programs)}, {Name: "pairs", Value: fmt.Sprint(r.Pairs)},
-	}}
+	run := &ciformat.Run{Command: "fuzz", Name: r.State, Seconds: r.Seconds}
+	count := func(name string, value any) {
+		run.Properties = append(run.Properties, ciformat.Property{Name: name, Value: fmt.Sprint(value)})
+	}
+	count("seed", r.Seed)
+	count("programs", r.Programs)
+	count("pairs", r.Pairs)
+	if r.More > 0 {
+		count("programs that diverge with other signatures", r.More)
+	}
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		res := ciformat.Result{Name: t.JIT, Message: fmt.Sprintf("%d agree, %d diverge, %d undefined, %d not run %s", t.Agree, t.Diverge, t.Undefined, t.NotRun, t.Why)}
-		if t.Agree+t.Diverge+t.Undefined == 0 {
+		counts := fmt.Sprintf("%d agree, %d diverge, %d undefined, %d not run", t.Agree, t.Diverge, t.Undefined, t.NotRun)
+		count(t.JIT, counts)
+		if slices.ContainsFunc(r.Findings, func(f fuzzFinding) bool { return f.JIT == t.JIT }) {
+			continue // its findings are there
+		}
+		res := ciformat.Result{Name: t.JIT, Message: strings.TrimSpace(counts + " " + t.Why)}
+		switch {
+		case t.Diverge > 0: // all of them of signatures beyond those that get findings
+			res.Outcome, res.Rule, res.Kind = ciformat.Failed, "fuzz.no-finding", "no-finding"
+			res.About = ciformat.About{
+				Brief: "a JIT diverges, and none of its divergences is among the findings",
+				Full:  "A campaign keeps so many findings and no more; those of other JITs came first.",
+				Again: "Hunt in this JIT alone, with an empty folder: " + commandLine("fuzz", "--jit", t.JIT, "--state", "FOLDER"),
+			}
+		case t.Agree+t.Undefined == 0:
 			res.Outcome, res.Message = ciformat.Skipped, "it ran nothing: "+t.Why
 		}
 		run.Add(res)
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
+		again := replayAgain(f.JIT, f.File)
 		res := ciformat.Result{
 			Rule: f.Signature, Name: f.Signature, Class: f.JIT, Outcome: ciformat.Failed, Kind: string(f.Kind),
+			About:   aboutDivergence(judge.Signature{Runner: f.JIT, Rule: f.Rule, Kind: f.Kind}, again),
 			Message: f.JIT + ": " + f.story(), File: realFile(f.File),
 		}
 		if detail, err := os.ReadFile(f.File); err == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kjit": main, "jsonfield": jsonField})
+	testscript.Main(m, map[string]func(){"kjit": main, "jsonfield": jsonField, "sariflines": sarifLines})
 }
 
 // TestScript runs testdata/script: what the command line does, as its users see

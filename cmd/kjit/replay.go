@@ -86,7 +86,9 @@ func (c *replayCmd) compare(ctx context.Context, std streams, global *cli, job *
 		report = newTextReport(std.out, c, job.prog, job.inputs, job.runners)
 	}
 	if c.ciFlags.wanted() {
-		report = newCIReport(report, &c.ciFlags, job)
+		ci := newCIReport(report, &c.ciFlags, job)
+		ci.undefined = c.Undefined == "fail"
+		report = ci
 	}
 	bar := newProgress(std.err, len(job.inputs.Inputs), "packets")
 	done := 0
@@ -394,7 +396,7 @@ func (r *jsonReport) divergence(row *harness.Row, i int) error {
 			out.Offset = &p.Offset
 		}
 	}
-	if text, err := reproOf(d, r.prog).Format(); err == nil {
+	if text, err := reproOf(d, r.runners[i], r.prog).Format(); err == nil {
 		out.Repro = string(text)
 	}
 	return r.enc.Encode(out)

@@ -23,6 +23,8 @@ type ciReport struct {
 	locator harness.Locator
 	seen    map[judge.Signature]bool
 	looked  []int // by runner
+
+	undefined bool // other values after shifts by X >= 32 fail
 }
 
 func newCIReport(r replayReport, flags *ciFlags, job *replayJob) *ciReport {
@@ -48,7 +50,7 @@ func (r *ciReport) divergence(row *harness.Row, i int) {
 		return
 	}
 	r.seen[d.Signature] = true
-	found := reproOf(d, r.job.prog)
+	found := reproOf(d, r.job.runners[i], r.job.prog)
 	res := ciformat.Result{
 		Rule: d.Signature.String(), Name: d.Signature.String(), Class: d.Runner, Outcome: ciformat.Failed, Kind: string(d.Kind),
 		Message: fmt.Sprintf("%s gives %s, the interpreter %s, on input %d (%s)", d.Runner, d.Got.Long(), d.Want.Long(), row.Index+1, r.job.inputs.Files[row.Index]),
@@ -59,12 +61,26 @@ func (r *ciReport) divergence(row *harness.Row, i int) {
 	if text, err := found.Format(); err == nil {
 		res.Detail = string(text)
 	}
+	input := r.job.inputs.Files[row.Index]
 	if res.File = realFile(r.job.prog.Name); res.File == "" {
-		res.File = realFile(r.job.inputs.Files[row.Index])
+		res.File = realFile(input)
 	} else if d.Place != nil {
 		res.Line = r.job.prog.line(d.Place.PC)
 	}
+	res.About = aboutDivergence(d.Signature, r.again(d.Runner, input))
 	r.run.Add(res)
+}
+
+// again says how to run a divergence again. A packet that is in no file is in the
+// text of the failure.
+func (r *ciReport) again(jit, input string) string {
+	switch prog := r.job.prog.Name; {
+	case isRepro(prog):
+		return replayAgain(jit, prog)
+	case realFile(prog) != "" && realFile(input) != "":
+		return commandLine("replay", "--jit", jit, prog, input) + ", with the other flags of the run"
+	}
+	return "The text of the failure in JUnit XML is a recorded divergence: write it to a file and run " + replayAgain(jit, "FILE.txtar")
 }
 
 func (r *ciReport) summary(tallies []harness.Tally, done int) error {
@@ -75,7 +91,14 @@ func (r *ciReport) summary(tallies []harness.Tally, done int) error {
 			continue // its divergences are there
 		}
 		res := ciformat.Result{Name: t.Runner, Message: fmt.Sprintf("%d agree, %d undefined, %d not run %s", t.Agree, t.Undefined, t.NotRun, t.Why)}
-		if t.Agree+t.Undefined == 0 {
+		switch {
+		case t.Undefined > 0 && r.undefined:
+			res.Outcome, res.Rule, res.Kind = ciformat.Failed, "replay.undefined", string(judge.Undefined)
+			res.About = ciformat.About{
+				Brief: "a JIT and the interpreter shift by X of 32 or more to other values",
+				Full:  "Old kernels left such shifts to the processor, so JIT and interpreter of one kernel may differ. --undefined fail counts them as divergences.",
+			}
+		case t.Agree+t.Undefined == 0:
 			res.Outcome, res.Message = ciformat.Skipped, "it ran nothing: "+t.Why
 		}
 		r.run.Add(res)

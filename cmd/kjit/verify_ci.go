@@ -25,6 +25,11 @@ func (r *verifyRun) add(res verify.Result) {
 		r.Add(ciformat.Result{
 			Rule: "verify." + res.Kind, Name: res.Kind + " " + res.Name, Class: res.File, Outcome: ciformat.Failed, Kind: res.Kind,
 			Message: res.Kind + " " + res.Name + ": " + res.Err.Error(), File: realFile(res.File), Line: res.Line,
+			About: ciformat.About{
+				Brief: "a recorded fact of the kind " + res.Kind + " does not hold",
+				Full:  "kjit runs what the record has, and what comes of it is not what was recorded.",
+				Again: commandLine("verify", "--kind", res.Kind, "FILE"),
+			},
 		})
 		return
 	}
@@ -40,7 +45,15 @@ func (r *verifyRun) add(res verify.Result) {
 // bad adds the lines of a file that are no records.
 func (r *verifyRun) bad(file string, err error) {
 	for _, err := range flat(err) {
-		res := ciformat.Result{Rule: "verify.no-record", Name: "no record", Class: file, Outcome: ciformat.Failed, Kind: "no-record", Message: err.Error(), File: realFile(file)}
+		res := ciformat.Result{Rule: "verify.no-record", Name: "no record", Class: file, Outcome: ciformat.Failed, Kind: "no-record", Message: err.Error(),
+			About: ciformat.About{
+				Brief: "a line is no record of a fact, or a file cannot be read",
+				Full:  "kjit verify reads JSON Lines: each line is a record of one of the kinds that it knows. The message says what this one lacks.",
+				Again: "kjit verify FILE",
+			}}
+		if file != "-" {
+			res.File = file
+		}
 		var line *verify.Bad
 		if errors.As(err, &line) {
 			res.Line, res.Message = line.Line, line.Reason

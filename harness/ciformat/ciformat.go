@@ -4,6 +4,7 @@ package ciformat
 
 import (
 	"fmt"
+	"hash/fnv"
 	"strings"
 )
 
@@ -26,6 +27,7 @@ type Property struct{ Name, Value string }
 // Result is one test.
 type Result struct {
 	Rule    string // of a failure, what all failures of its sort have in common: a signature
+	About   About  // that rule
 	Name    string
 	Class   string // of tests, behind "kjit.COMMAND"; "" for none
 	Outcome Outcome
@@ -35,6 +37,14 @@ type Result struct {
 	File    string // a failure is about, "" if about none
 	Line    int    // from 1; 0 if about none
 	Seconds float64
+}
+
+// About tells people of the rule of a failure. What is empty is made up from the
+// rest.
+type About struct {
+	Brief string // what is wrong, in a line that says more than the rule's name
+	Full  string // what that means, in a sentence or a few
+	Again string // how to see it again: a command
 }
 
 // Outcome says how a test ended.
@@ -50,10 +60,12 @@ const (
 // in one that says so. GitHub shows as many of a SARIF file.
 const MaxFailures = 5000
 
-// maxText bounds a message and a detail in bytes.
+// Bounds of texts in bytes.
 const (
 	maxMessage = 4 << 10
 	maxDetail  = 64 << 10
+	maxAbout   = 1000 // GitHub takes 1024 characters
+	maxName    = 100  // of a run or a result as part of a path
 )
 
 // Add adds a result. Of failures beyond MaxFailures one result says how many they
@@ -69,7 +81,10 @@ func (r *Run) Add(res Result) {
 		return
 	case more == 1:
 		r.moreAt = len(r.Results)
-		r.Results = append(r.Results, Result{Rule: "more", Name: "more failures", Outcome: Failed, Kind: "more"})
+		r.Results = append(r.Results, Result{Rule: "more", Name: "more failures", Outcome: Failed, Kind: "more", About: About{
+			Brief: fmt.Sprintf("failures beyond the %d that a file shows", MaxFailures),
+			Full:  "What the command prints, and the report that kjit report makes of it, have all of them.",
+		}})
 	}
 	r.Results[r.moreAt].Message = fmt.Sprint(more, " failures more than are shown")
 }
@@ -87,4 +102,27 @@ func clean(text string, most int) string {
 		}
 		return '\uFFFD'
 	}, text)
+}
+
+// slug makes a text fit for a part of a path or of an identifier. Slashes,
+// colons and blanks become hyphens; a text that lost more than that gets a number
+// that tells it from others like it.
+func slug(text string) string {
+	lost := len(text) > maxName
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("-_.", r):
+			return r
+		case !strings.ContainsRune("/\\: ", r):
+			lost = true
+		}
+		return '-'
+	}, text)
+	safe = strings.Trim(safe[:min(len(safe), maxName)], "-.")
+	if !lost {
+		return safe
+	}
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	return strings.TrimLeft(fmt.Sprintf("%s-%08x", safe, h.Sum32()), "-")
 }

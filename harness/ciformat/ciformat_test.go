@@ -25,7 +25,9 @@ func example(t *testing.T) *Run {
 	r.Add(Result{Rule: "a.and-k.value", Name: "a.and-k.value", Class: "a", Outcome: Failed, Kind: "value", Message: "at <1> & \x00", Detail: "]]> long\xff", File: filepath.Join(dir, "findings", "a b.txtar")})
 	r.Add(Result{Rule: "b.ld.fault", Name: "x", Outcome: Failed, Kind: "fault", Message: "m", File: "../up.jsonl", Line: 7})
 	r.Add(Result{Rule: "a.and-k.value", Name: "another", Outcome: Failed, Kind: "value", File: filepath.Join(filepath.Dir(dir), "elsewhere")})
-	r.Add(Result{Rule: "c", Outcome: Failed})
+	r.Add(Result{Rule: "c", Outcome: Failed, About: About{"c goes wrong", "What that means.", "kjit fuzz"}})
+	r.Add(Result{Rule: "d", Name: "exec:./a b", Outcome: Failed, About: About{Full: strings.Repeat("long ", 1000)}})
+	r.Add(Result{Outcome: Failed, File: "a:b"})
 	return r
 }
 
@@ -55,7 +57,7 @@ func TestJUnit(t *testing.T) {
 	if err := xml.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatalf("%v\n%s", err, b.String())
 	}
-	if got.Tests != 6 || got.Failures != 4 || got.Skipped != 1 || got.Suite.Name != "kjit fuzz st" || got.Suite.Time != "1.500" {
+	if got.Tests != 8 || got.Failures != 6 || got.Skipped != 1 || got.Suite.Name != "kjit fuzz st" || got.Suite.Time != "1.500" {
 		t.Errorf("%+v", got)
 	}
 	c := got.Suite.Cases[2]
@@ -66,19 +68,25 @@ func TestJUnit(t *testing.T) {
 }
 
 // required are the properties that SARIF 2.1.0 requires of the objects that are
-// written here, by the path to them.
+// written here, by the path to them, and those that GitHub's page "SARIF support
+// for code scanning" calls required beyond that.
 var required = map[string][]string{
-	"":                       {"version", "runs"},
-	"runs":                   {"tool"},
+	"":                       {"$schema", "version", "runs"},
+	"runs":                   {"tool", "automationDetails", "results"},
 	"runs.tool":              {"driver"},
-	"runs.tool.driver":       {"name"},
-	"runs.tool.driver.rules": {"id"},
+	"runs.tool.driver":       {"name", "version", "rules"},
+	"runs.tool.driver.rules": {"id", "shortDescription", "fullDescription", "help"},
 	"runs.tool.driver.rules.shortDescription":                  {"text"},
+	"runs.tool.driver.rules.fullDescription":                   {"text"},
+	"runs.tool.driver.rules.help":                              {"text"},
+	"runs.automationDetails":                                   {"id"},
 	"runs.invocations":                                         {"executionSuccessful"},
-	"runs.results":                                             {"message"},
+	"runs.results":                                             {"message", "locations", "partialFingerprints"},
 	"runs.results.message":                                     {"text"},
-	"runs.results.locations.physicalLocation":                  {"artifactLocation"},
+	"runs.results.locations":                                   {"physicalLocation"},
+	"runs.results.locations.physicalLocation":                  {"artifactLocation", "region"},
 	"runs.results.locations.physicalLocation.artifactLocation": {"uri"},
+	"runs.results.locations.physicalLocation.region":           {"startLine"},
 }
 
 // checkSARIF holds a file to what SARIF 2.1.0 requires, and GitHub beyond that.
@@ -127,6 +135,11 @@ func checkSARIF(t *testing.T, data []byte) map[string]any {
 				t.Errorf("rule %v is there twice", id)
 			}
 			seen[id] = true
+			for _, name := range []string{"shortDescription", "fullDescription"} {
+				if text := rule.(map[string]any)[name].(map[string]any)["text"].(string); text == id || len(text) > 1024 {
+					t.Errorf("rule %v: %s %q", id, name, text)
+				}
+			}
 		}
 		for _, res := range run["results"].([]any) {
 			res := res.(map[string]any)
@@ -137,6 +150,9 @@ func checkSARIF(t *testing.T, data []byte) map[string]any {
 				t.Errorf("level %v", level)
 			}
 			locations, _ := res["locations"].([]any)
+			if len(locations) == 0 {
+				t.Errorf("%v has no location", res)
+			}
 			for _, l := range locations {
 				p := l.(map[string]any)["physicalLocation"].(map[string]any)
 				if line := p["region"].(map[string]any)["startLine"].(float64); line < 1 {
@@ -144,7 +160,7 @@ func checkSARIF(t *testing.T, data []byte) map[string]any {
 				}
 				a := p["artifactLocation"].(map[string]any)
 				u, err := url.Parse(a["uri"].(string))
-				if err != nil || u.IsAbs() == (a["uriBaseId"] != nil) || strings.Contains(a["uri"].(string), " ") {
+				if err != nil || u.IsAbs() == (a["uriBaseId"] != nil) || !u.IsAbs() && !filepath.IsLocal(u.Path) || strings.Contains(a["uri"].(string), " ") {
 					t.Errorf("%v: %v", a, err)
 				}
 			}
@@ -172,21 +188,69 @@ func TestSARIF(t *testing.T) {
 		got = append(got, strings.Join([]string{res.RuleID, res.Message.Text, place}, "|"))
 	}
 	dir, _ := os.Getwd()
+	above := " file://" + filepath.ToSlash(filepath.Dir(dir))
 	want := []string{
 		"a.and-k.value|at <1> & \uFFFD|%SRCROOT% findings/a%20b.txtar",
-		"b.ld.fault|m|%SRCROOT% ../up.jsonl",
-		"a.and-k.value|another| file://" + filepath.ToSlash(filepath.Dir(dir)) + "/elsewhere",
-		"c|c|",
+		"b.ld.fault|m|" + above + "/up.jsonl",
+		"a.and-k.value|another|" + above + "/elsewhere",
+		"c|c|%SRCROOT% kjit/fuzz/c",
+		"d|exec:./a b|%SRCROOT% kjit/fuzz/exec-.-a-b",
+		"kjit.fuzz|failed|%SRCROOT% ./a:b",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if n := len(log.Runs[0].Tool.Driver.Rules); n != 3 {
-		t.Errorf("%d rules, want 3", n)
+	var rules []string
+	for _, r := range log.Runs[0].Tool.Driver.Rules {
+		rules = append(rules, strings.Join([]string{r.ID, r.ShortDescription.Text, r.FullDescription.Text[:min(len(r.FullDescription.Text), 40)], r.Help.Text}, "|"))
+	}
+	want = []string{
+		"a.and-k.value|kjit fuzz failed: value|kjit fuzz failed: value|Run the same kjit fuzz again.",
+		"b.ld.fault|kjit fuzz failed: fault|kjit fuzz failed: fault|Run the same kjit fuzz again.",
+		"c|c goes wrong|What that means.|kjit fuzz",
+		"d|kjit fuzz failed: d|" + strings.Repeat("long ", 8) + "|Run the same kjit fuzz again.",
+		"kjit.fuzz|kjit fuzz failed: kjit.fuzz|kjit fuzz failed: kjit.fuzz|Run the same kjit fuzz again.",
+	}
+	if diff := cmp.Diff(want, rules); diff != "" {
+		t.Error(diff)
 	}
 	results := log.Runs[0].Results
 	if results[0].Fingerprints["kjit/v1"] == results[2].Fingerprints["kjit/v1"] {
 		t.Error("different failures have one fingerprint")
+	}
+	if results[0].Fingerprints[lineHash] != "" || results[3].Fingerprints[lineHash] == "" {
+		t.Error("what uploads a file hashes the lines of files, and of nothing else")
+	}
+}
+
+// Runs of one upload have different categories, whatever they ran on.
+func TestCategory(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range []struct{ command, name, want string }{
+		{"verify", "", "kjit/verify/"},
+		{"fuzz", "kjit-fuzz", "kjit/fuzz/kjit-fuzz/"},
+		{"verify", "kjit-fuzz", "kjit/verify/kjit-fuzz/"},
+		{"verify", "testdata/a.jsonl b_2.jsonl", "kjit/verify/testdata-a.jsonl-b_2.jsonl/"},
+		{"fuzz", "/home/me/../st/", "kjit/fuzz/home-me-..-st/"},
+		{"replay", "corpus:alu-k", "kjit/replay/corpus-alu-k/"},
+		{"replay", "ip[0] > 1", "kjit/replay/ip-0----1-1efe9017/"},
+		{"replay", "ip[0] < 1", "kjit/replay/ip-0----1-fc2d2a0d/"},
+		{"replay", "äöü", "kjit/replay/43db70b8/"},
+		{"replay", strings.Repeat("a/", 60), "kjit/replay/" + strings.TrimSuffix(strings.Repeat("a-", 50), "-") + "-e0951a05/"},
+	} {
+		var b bytes.Buffer
+		if err := (&Run{Command: c.command, Name: c.name}).WriteSARIF(&b); err != nil {
+			t.Fatal(err)
+		}
+		var log sarifLog
+		if err := json.Unmarshal(b.Bytes(), &log); err != nil {
+			t.Fatal(err)
+		}
+		got := log.Runs[0].Automation.ID
+		if got != c.want || seen[got] {
+			t.Errorf("%q: %s, want %s, and once", c.name, got, c.want)
+		}
+		seen[got] = true
 	}
 }
 
