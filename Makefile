@@ -59,7 +59,7 @@ deploy:
 # Reports in a headless Chromium, if there is one: a module of its own. With
 # KJIT_SCREENSHOTS=DIR it keeps pictures of what it sees.
 browser: setup
-	cd harness/report/browser && go vet ./... && go test ./...
+	cd harness/report/browser && go vet ./... && go test -count=1 ./...
 
 # Programs on kernels of Debian, which it fetches and boots in QEMU: see docs/qemu.md.
 test-qemu: setup

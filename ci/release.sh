@@ -58,6 +58,21 @@ licences() {
 	chmod -R u+w "$2"
 }
 
+# add_licences SBOM: adds the licences that the tool does not find, of kjit and of Go's
+# library, and mends those for which it takes another text: that of golang.org/x, and
+# the GPL of Unicorn, of which some files have version 2 only.
+add_licences() {
+	local missing
+	sed -i -E \
+		-e 's|^( *)"name": "github.com/kjit-project/kjit",$|&\n\1"licenses": [{"license": {"id": "MIT"}}],|' \
+		-e 's|^( *)"name": "std",$|&\n\1"licenses": [{"license": {"id": "BSD-3-Clause"}}],|' \
+		-e '\|"name": "golang.org/x/|,/"id":/s/BSD-Source-Code/BSD-3-Clause/' \
+		-e '\|"name": "github.com/unicorn-engine/unicorn"|,/"id":/s/GPL-2.0-or-later/GPL-2.0-only/' "$1"
+	missing=$(awk '/"type": "(application|library)"/ {if (name) print name; name = "?"}
+		name == "?" && /"name"/ {name = $2} /"licenses":/ {name = ""} END {if (name) print name}' "$1")
+	[ -z "$missing" ] || die "the SBOM has no licence for $missing"
+}
+
 # archive GOARCH CC PROCESSOR: one archive, with the C compiler for it.
 archive() {
 	local name=kjit-$version-linux-$1 library
@@ -81,7 +96,7 @@ archive() {
 	"$tools/kjit" completion bash >"$dir/completions/kjit.bash"
 	"$tools/kjit" completion zsh >"$dir/completions/_kjit"
 	"$tools/kjit" completion fish >"$dir/completions/kjit.fish"
-	cp LICENSE README.md CHANGELOG.md "$dir/"
+	cp LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "$dir/"
 	cp -r docs "$dir/docs"
 	licences "$dir/kjit" "$dir/licences"
 	cat >"$dir/SOURCE" <<-END
@@ -96,10 +111,10 @@ archive() {
 	if grep -aqF "$(go env GOMODCACHE)" "$dir/kjit"; then die "$dir/kjit has folders of this machine in it"; fi
 	pack "$name" "$name.tar.gz"
 	if [ "${KJIT_SBOM-}" != no ]; then
-		# Without the network, so that it depends on this machine's modules only; the
-		# licence of kjit itself it cannot find then.
+		# Without the network, so that it depends on this machine's modules only.
 		GOPROXY=off "$tools/cyclonedx-gomod" bin -json -noserial -notimestamp -licenses -std -version "$version" -output "dist/$name.cdx.json" "$dir/kjit" \
 			2>"$tools/log" || { cat "$tools/log" >&2; die "the SBOM cannot be made"; }
+		add_licences "dist/$name.cdx.json"
 	fi
 	rm -r "$dir"
 }
@@ -111,7 +126,8 @@ unicorn_for() {
 	if [ ! -s "$dir/libunicorn.a" ]; then
 		say "building libunicorn for $1 (about 5 minutes of CPU time)"
 		source=$(go list -m -f '{{.Dir}}' github.com/unicorn-engine/unicorn)
-		build=$(mktemp -d "${TMPDIR:-/tmp}/kjit-unicorn.XXXXXX")
+		build=$tools/unicorn-$1 # so that it goes, however this ends
+		mkdir -p "$build"
 		[ "$1" = "$(uname -m)" ] || cross=(-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$1")
 		{ cmake -S "$source" -B "$build/out" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF "${cross[@]}" \
 			-DCMAKE_C_COMPILER="$2" -DCMAKE_C_FLAGS="-ffile-prefix-map=$source=unicorn -ffile-prefix-map=$build/out=build" \
@@ -120,7 +136,8 @@ unicorn_for() {
 			cmake --build "$build/out" --target unicorn_archive --parallel "$(nproc)"; } >"$build/log" 2>&1 ||
 			{ tail -n 20 "$build/log" >&2; die "building libunicorn for $1 failed"; }
 		mkdir -p "$dir"
-		cp "$build/out/libunicorn.a" "$dir/"
+		cp "$build/out/libunicorn.a" "$dir/unfinished"
+		mv "$dir/unfinished" "$dir/libunicorn.a"
 		rm -rf "$build"
 	fi
 	echo "$dir"

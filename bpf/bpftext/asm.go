@@ -294,6 +294,8 @@ func (p *asmParser) unexpected(t token, want string) error {
 		got += `; a "#" comment starts its line, others start with ";"`
 	case t.kind == tokLabel && ancillary[strings.ToLower(t.text)] != 0 && p.lex.strict:
 		got += ", a name of libpcap's"
+	case t.reserved() && (strings.Contains(want, tokLabel.String()) || p.peek(0) == t && p.peek(1).kind == ':'):
+		got += ": A, X and M are registers and memory, whatever their case, and no label has such a name"
 	}
 	return p.errorAt(t.line, "%s, %s", want, got)
 }

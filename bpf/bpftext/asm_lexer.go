@@ -28,6 +28,9 @@ type token struct {
 	line   int
 }
 
+// reserved reports whether the token is the name of a register or of the memory.
+func (t token) reserved() bool { return t.kind == 'a' || t.kind == 'x' || t.kind == 'M' }
+
 // asmLexer cuts bpf_asm source into tokens. Where two rules match, the longer
 // match wins, as in the lexer of the kernel's bpf_asm.
 type asmLexer struct {

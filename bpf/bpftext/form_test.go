@@ -183,6 +183,9 @@ func TestParseRefuses(t *testing.T) {
 		{"source with a jump too far", "jeq #1, foo\n" + strings.Repeat("tax\n", 256) + "foo: ret #0", `in:1: instruction 0 jumps to "foo", instruction 257`},
 		{"source with a jump backwards", "aa: tax\njeq #1, aa\nret #0", "in:2: instruction 1 jumps to \"aa\", instruction 0"},
 		{"source with another factor", "ldxb 5*([14]&0xf)", "in:1: 5*([k]&0xf): want 4*([k]&0xf)"},
+		{"source with a label that is a reserved name", "jeq #1, L, M\nL: ret #0", `in:1: jeq wants a label here, got "M": A, X and M are registers and memory`},
+		{"source that defines one", "ja aa\na: ret #0", `in:2: want an instruction, got "a": A, X and M are registers and memory`},
+		{"source with a register where no label may be", "jeq m, L1, L2\nL1: ret #0", `in:1: jeq wants '#' or '%' or 'x' here, got "m"`},
 		{"source with a comment behind code", "ld [0]\nret #0 # none\n", `others start with ";"`},
 
 		{"4097 instructions of -d", func() string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kjit-project/kjit/harness/cluster"
 )
@@ -35,6 +36,15 @@ func (f *clusterFlags) change(ctx context.Context, std streams, global *cli, wha
 		return err
 	}
 	defer c.close()
+	if to == cluster.Running && c.server == nil { // else nobody runs on the folder
+		st, err := c.Status(ctx)
+		if err != nil {
+			return f.explain(err)
+		}
+		if st.Summary.Stays && coordinated(st, time.Now()) { // somebody is there to go on with it
+			from = append(from, cluster.Stopped)
+		}
+	}
 	err = c.SetControl(ctx, func(now *cluster.Control) error {
 		if slices.Contains(append(from, to), now.Mode) {
 			now.Mode = to

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +97,7 @@ type deployment struct {
 				} `yaml:"securityContext"`
 				Containers []struct {
 					Name, Image string
+					PullPolicy  string `yaml:"imagePullPolicy"`
 					Args        []string
 					Env         []struct {
 						Name      string
@@ -166,6 +168,13 @@ func TestKubernetes(t *testing.T) {
 		if len(c.VolumeMounts) != 1 || len(pod.Spec.Volumes) != 1 || c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name {
 			t.Errorf("%s: %+v", d.Metadata.Name, c.VolumeMounts)
 		}
+		// One image that does not change under its name, and starts that undo nothing.
+		if _, tag, ok := strings.Cut(c.Image, ":"); !ok || tag == "latest" || c.Image != all[0].Spec.Template.Spec.Containers[0].Image || c.PullPolicy != "IfNotPresent" {
+			t.Errorf("%s: image %s, pull policy %q", d.Metadata.Name, c.Image, c.PullPolicy)
+		}
+		if !slices.Contains(c.Args, "--stay") {
+			t.Errorf("%s does not stay: %v", d.Metadata.Name, c.Args)
+		}
 		parses(t, c.Args)
 	}
 	values := decodeStrict[map[string]any](t, "../../ci/deploy/kubernetes/nats-values.yaml")
@@ -180,8 +189,11 @@ func TestKubernetes(t *testing.T) {
 // TestCompose checks the compose file in the same way.
 func TestCompose(t *testing.T) {
 	type service struct {
-		Image       string
-		Build       struct{ Context, Dockerfile string }
+		Image string
+		Build struct {
+			Context, Dockerfile string
+			Args                map[string]string
+		}
 		Command     []string
 		Environment map[string]string
 		ReadOnly    bool     `yaml:"read_only"`
@@ -219,13 +231,16 @@ func TestCompose(t *testing.T) {
 		if s.Image != "kjit" || !s.ReadOnly || s.DependsOn["nats"].Condition != "service_healthy" || s.Environment["KJIT_NATS"] == "" {
 			t.Errorf("%s: %+v", name, s)
 		}
+		if s.Restart != "" && !slices.Contains(s.Command, "--stay") {
+			t.Errorf("%s is restarted and does not stay: %v", name, s.Command)
+		}
 		parses(t, s.Command)
 	}
 	docker, err := os.ReadFile("../../ci/deploy/" + filepath.Base(c.Kjit.Build.Dockerfile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"FROM golang:1.26", "-extldflags -static", "FROM scratch", "USER 65532:65532", `ENTRYPOINT ["/kjit"]`} {
+	for _, line := range []string{"FROM golang:1.26", "-extldflags -static", "FROM scratch", "USER 65532:65532", "-X main.stamped=$VERSION", "/etc/ssl/certs/ca-certificates.crt", `ENTRYPOINT ["/kjit"]`} {
 		if !strings.Contains(string(docker), line) {
 			t.Errorf("the Dockerfile has no %s", line)
 		}

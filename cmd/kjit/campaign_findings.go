@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -20,7 +22,12 @@ type campaignExportCmd struct {
 }
 
 func (c *campaignFindingsCmd) Run(ctx context.Context, std streams, global *cli) error {
-	r, poisons, err := c.findings(ctx, "findings", "")
+	o, err := c.open(ctx, "findings")
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	r, poisons, err := o.findings(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -62,52 +69,93 @@ func (c *campaignFindingsCmd) Run(ctx context.Context, std streams, global *cli)
 	return nil
 }
 
+// exported is a summary that says whose it is.
+type exported struct {
+	*fuzzReport
+	ID string `json:"campaign_id"` // equal for campaigns that are the same
+}
+
 func (c *campaignExportCmd) Run(ctx context.Context, std streams, global *cli) error {
-	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
-		return badInput(err)
-	}
-	r, _, err := c.findings(ctx, "export", c.Dir)
+	junit, summary := filepath.Join(c.Dir, "junit.xml"), filepath.Join(c.Dir, "summary.json")
+	o, err := c.open(ctx, "export")
 	if err != nil {
 		return err
 	}
-	if err := r.writeJUnit(filepath.Join(c.Dir, "junit.xml")); err != nil {
-		return environment(err)
-	}
-	var b bytes.Buffer
-	if err := r.writeJSON(&b); err != nil {
-		return err
-	}
-	if err := writeWhole(filepath.Join(c.Dir, "summary.json"), b.Bytes()); err != nil {
+	defer o.close()
+	id := o.Spec.ID()
+	if err := c.ready(id, junit, summary); err != nil {
 		return badInput(err)
 	}
+	r, _, err := o.findings(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	if err := r.writeJUnit(junit); err != nil {
+		return environment(err)
+	}
+	data, err := json.Marshal(exported{r, id})
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	if err := writeWhole(summary, data); err != nil {
+		return environment(err)
+	}
 	if global.JSON {
-		return r.writeJSON(std.out)
+		_, err = std.out.Write(data)
+		return err
 	}
 	_, err = fmt.Fprintf(std.out, "%s: %s, summary.json, junit.xml\n", c.Dir, plural(len(r.Findings), "finding"))
 	return err
 }
 
+// ready makes the folder for what the campaign has found, and looks whether all of
+// it can be written there, and nothing of another campaign is there.
+func (c *campaignExportCmd) ready(id, junit, summary string) error {
+	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
+		return err
+	}
+	for _, name := range []string{junit, summary} {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a folder, and a file of that name is to be written: remove it, or choose another folder", name)
+		}
+		if err := (&output{name: name}).check(); err != nil {
+			return err
+		}
+	}
+	data, err := os.ReadFile(summary)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	old := exported{fuzzReport: new(fuzzReport)}
+	switch err := json.Unmarshal(data, &old); {
+	case err != nil || old.ID == "":
+		return fmt.Errorf("%s is not of kjit campaign export: choose another folder", summary)
+	case old.ID != id:
+		return fmt.Errorf("%s has the report of another campaign (%s, seed %d): choose another folder", c.Dir, old.State, old.Seed)
+	}
+	return nil
+}
+
 // findings reads all of a campaign, with a file for each finding in a folder ("":
 // none). No JIT is started for that.
-func (f *clusterFlags) findings(ctx context.Context, what, dir string) (*fuzzReport, []cluster.Poison, error) {
-	c, err := f.open(ctx, what)
+func (o *opened) findings(ctx context.Context, dir string) (*fuzzReport, []cluster.Poison, error) {
+	found, err := o.Export(ctx, dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, o.flags.explain(err)
 	}
-	defer c.close()
-	found, err := c.Export(ctx, dir)
+	status, err := o.Store.Status(ctx)
 	if err != nil {
-		return nil, nil, f.explain(err)
+		return nil, nil, o.flags.explain(err)
 	}
-	status, err := c.Status(ctx)
-	if err != nil {
-		return nil, nil, f.explain(err)
-	}
-	cfg := &campaign.Config{Settings: c.Spec.Settings}
+	cfg := &campaign.Config{Settings: o.Spec.Settings}
 	for _, name := range cfg.JITs {
 		cfg.Targets = append(cfg.Targets, campaign.Target{Name: name})
 	}
-	r := newFuzzReport(f.where(), cfg, &campaign.Summary{State: found.State, Reports: found.Reports, Before: found.State.Totals})
+	r := newFuzzReport(o.flags.where(), cfg, &campaign.Summary{State: found.State, Reports: found.Reports, Before: found.State.Totals})
 	r.Coverage.Opcodes, r.Coverage.AllOpcodes = status.Summary.Opcodes, status.Summary.All
 	return r, found.Poisons, nil
 }

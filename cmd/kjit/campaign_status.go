@@ -111,9 +111,13 @@ func (c *campaignStatusCmd) text(st *cluster.Status, now time.Time) string {
 	s := &st.Summary
 	fmt.Fprintf(&b, "campaign %s is %s", c.Name, st.Control.Mode)
 	switch {
-	case s.Time.IsZero():
+	case s.Time.IsZero() && s.Ranges == 0:
 		fmt.Fprintf(&b, "; no coordinator has been there yet\n")
 		return b.String()
+	case s.Time.IsZero():
+		fmt.Fprintf(&b, "; this is what is in its streams: no coordinator says more")
+	case s.Stays && coordinated(st, now) && st.Control.Ended():
+		fmt.Fprintf(&b, "; its coordinator waits until it is resumed")
 	case !coordinated(st, now) && !st.Control.Ended():
 		fmt.Fprintf(&b, "; no coordinator for %s: kjit campaign start goes on with it", ago(now, s.Time))
 	}
@@ -128,7 +132,11 @@ func (c *campaignStatusCmd) text(st *cluster.Status, now time.Time) string {
 		rules += s.Targets[i].Rules
 		edges += s.Targets[i].Edges
 	}
-	fmt.Fprintf(&b, "coverage  %d of %d opcodes, %s rules, %s edges; corpus %s", s.Opcodes, s.All, thousands(uint64(rules)), thousands(uint64(edges)), plural(s.Corpus, "program"))
+	opcodes := fmt.Sprint(s.Opcodes)
+	if s.All > 0 {
+		opcodes += fmt.Sprint(" of ", s.All)
+	}
+	fmt.Fprintf(&b, "coverage  %s opcodes, %s rules, %s edges; corpus %s", opcodes, thousands(uint64(rules)), thousands(uint64(edges)), plural(s.Corpus, "program"))
 	if !s.Newest.IsZero() {
 		fmt.Fprintf(&b, "; last new %s ago", ago(now, s.Newest))
 	}

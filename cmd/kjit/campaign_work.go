@@ -33,22 +33,33 @@ func (c *campaignWorkCmd) Run(ctx context.Context, std streams, global *cli) err
 	if err := checkEffort(c.Time, &c.Jobs); err != nil {
 		return err
 	}
+	if err := checkJobs("jobs", c.Jobs); err != nil {
+		return err
+	}
 	if err := c.check(); err != nil {
 		return err
 	}
+	p := newPatience(std)
 	stop, cancel := runsUntil(ctx, c.Time)
 	defer cancel()
-	nc, err := c.connect(stop)
+	defer p.hint(stop)()
+	nc, err := c.connect(stop, p.Log)
 	if err != nil {
 		return c.explain(err)
 	}
 	defer nc.Close()
 	patient.Store(true)
 	stop, lost := c.untilLost(stop, nc)
-	for {
-		ended, err := c.work(ctx, stop, std, nc)
+	for absent := false; ; {
+		ended, err := c.work(ctx, stop, nc, p)
 		if lost() {
 			return environment(fmt.Errorf("the server has been away for %v (--stay waits for it)", awayMost))
+		}
+		if c.Stay && errors.Is(err, cluster.ErrNoCampaign) {
+			if !absent {
+				p.Log("%v: waiting for it", err)
+			}
+			absent, err = true, nil
 		}
 		if err != nil && stop.Err() == nil {
 			return c.explain(err)
@@ -88,11 +99,11 @@ func (c *campaignWorkCmd) untilLost(ctx context.Context, nc *nats.Conn) (context
 }
 
 // connect connects to the campaign's server.
-func (c *campaignWorkCmd) connect(ctx context.Context) (*nats.Conn, error) {
+func (c *campaignWorkCmd) connect(ctx context.Context, log func(string, ...any)) (*nats.Conn, error) {
 	if c.NATS != "" {
 		return c.remote("work", c.Stay)
 	}
-	for {
+	for told := false; ; told = true {
 		nc, err := cluster.ConnectFolder(c.State)
 		if err == nil {
 			return nc, nil
@@ -103,6 +114,9 @@ func (c *campaignWorkCmd) connect(ctx context.Context) (*nats.Conn, error) {
 		if !c.Stay {
 			return nil, environment(fmt.Errorf("%w: start it there, or name a server with --nats URL", err))
 		}
+		if !told {
+			log("%v: waiting for it", err)
+		}
 		if err := pause(ctx, time.Second); err != nil {
 			return nil, err
 		}
@@ -110,29 +124,33 @@ func (c *campaignWorkCmd) connect(ctx context.Context) (*nats.Conn, error) {
 }
 
 // work works until the campaign ends, or stop is done.
-func (c *campaignWorkCmd) work(ctx, stop context.Context, std streams, nc *nats.Conn) (ended bool, err error) {
-	store, err := cluster.Open(stop, nc, c.Name)
-	if errors.Is(err, cluster.ErrNoCampaign) && c.Stay {
-		return false, nil
+func (c *campaignWorkCmd) work(ctx, stop context.Context, nc *nats.Conn, p *patience) (ended bool, err error) {
+	if c.Stay { // from the beginning
+		stop = p.With(stop)
 	}
+	store, err := cluster.Open(stop, nc, c.Name)
 	if err != nil {
 		return false, err
 	}
 	control, err := store.Control(stop)
 	if err == nil && control.Ended() {
 		if !c.Stay {
-			fmt.Fprintf(std.err, "kjit: campaign %s is %s: there is no work\n", c.Name, control.Mode)
+			p.Log("campaign %s is %s: there is no work", c.Name, control.Mode)
 		}
 		return false, nil
 	}
-	if err := store.Spec.Fits(version()); err != nil {
+	build, err := sameBuild()
+	if err != nil {
+		return false, err
+	}
+	if err := store.Spec.Fits(build); err != nil {
 		return false, err
 	}
 	s := store.Spec.Settings
 	if err := trusted(&s, c.JIT); err != nil {
 		return false, err
 	}
-	whole := context.WithoutCancel(ctx)
+	whole := p.With(context.WithoutCancel(ctx))
 	cfg, err := c.config(whole, s)
 	if err != nil {
 		return false, err
@@ -141,8 +159,8 @@ func (c *campaignWorkCmd) work(ctx, stop context.Context, std streams, nc *nats.
 	if err != nil {
 		return false, err
 	}
-	w.Log = func(format string, args ...any) { fmt.Fprintf(std.err, "kjit: "+format+"\n", args...) }
-	fmt.Fprintf(std.err, "kjit: worker %s has joined campaign %s\n", w.ID(), c.Name)
+	w.Log = p.Log
+	p.Log("worker %s has joined campaign %s", w.ID(), c.Name)
 	whole, cancel := context.WithCancel(whole)
 	defer cancel()
 	defer context.AfterFunc(stop, func() {
@@ -154,7 +172,7 @@ func (c *campaignWorkCmd) work(ctx, stop context.Context, std streams, nc *nats.
 		return false, err
 	}
 	h := w.Stats()
-	fmt.Fprintf(std.err, "kjit: worker %s did %s (%s programs, %s pairs) in %s\n",
+	p.Log("worker %s did %s (%s programs, %s pairs) in %s",
 		w.ID(), plural(int(h.Ranges), "range"), thousands(h.Programs), thousands(h.Pairs), time.Since(h.Began).Round(time.Second))
 	return stop.Err() != nil, nil
 }

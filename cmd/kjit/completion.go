@@ -190,12 +190,13 @@ func flagValues(node *kong.Node, flag *kong.Flag, before, typed string) (all []c
 // knownValues are values of flags, or of the flags of one command, that no enum
 // of the flag says.
 var knownValues = map[string]func() []string{
-	"--jit":         jitValues,
-	"--from":        formValues,
-	"--to":          formValues,
-	"--rules":       func() []string { return strings.Split(names(bpf.AllRules()), ", ") },
-	"--kind":        func() []string { return []string{bpf.Socket.String(), bpf.Seccomp.String()} },
-	"verify --kind": verify.Kinds,
+	"--jit":          jitValues,
+	"mutants --only": mutantValues,
+	"--from":         formValues,
+	"--to":           formValues,
+	"--rules":        func() []string { return strings.Split(names(bpf.AllRules()), ", ") },
+	"--kind":         func() []string { return []string{bpf.Socket.String(), bpf.Seccomp.String()} },
+	"verify --kind":  verify.Kinds,
 	"--profile": func() (all []string) {
 		for _, p := range kernelabi.Profiles() {
 			all = append(all, p.Name)
@@ -205,6 +206,18 @@ var knownValues = map[string]func() []string{
 }
 
 func formValues() []string { return strings.Split(names(bpftext.Forms()), ", ") }
+
+// mutantValues are the names of all mutants, and of the JITs with their faults,
+// which do as well.
+func mutantValues() (all []string) {
+	for _, m := range harness.AllMutants() {
+		all = append(all, m.Name)
+	}
+	for _, p := range harness.Mutants() {
+		all = append(all, p.Name)
+	}
+	return all
+}
 
 func jitValues() []string {
 	all := append(allJITs(), "all", execPrefix)

@@ -5,9 +5,11 @@ import (
 	"flag"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/corpus"
+	"github.com/kjit-project/kjit/harness"
 )
 
 var updateDocs = flag.Bool("update-docs", false, "rewrite the outputs in docs/*.md")
@@ -83,6 +86,24 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// README.md has the number of mutants, which grows.
+func TestDocsCountMutants(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := regexp.MustCompile(`(\d+) planted faults|faults found, of (\d+)`).FindAllStringSubmatch(string(text), -1)
+	if len(counts) != 2 {
+		t.Errorf("README.md has %d numbers of mutants, want 2: %q", len(counts), counts)
+	}
+	want := strconv.Itoa(len(harness.AllMutants()))
+	for _, m := range counts {
+		if got := m[1] + m[2]; got != want {
+			t.Errorf("README.md: %q: there are %s mutants; kjit mutants gives the other numbers of its table too", m[0], want)
+		}
+	}
+}
+
 // checkLinks reports links of a page to files that are not there.
 func checkLinks(t *testing.T, page string) {
 	text, err := os.ReadFile(page)
@@ -105,6 +126,11 @@ func runPage(t *testing.T, root, page string) (commands int) {
 	}
 	t.Chdir(t.TempDir())
 	writeDocsFiles(t)
+	if strings.Contains(string(text), "\n$ kjit replay tcp.txt corpus:packets --jit exec:./tinyjit") {
+		if out, err := exec.Command("cc", "-o", "tinyjit", filepath.Join(root, "docs/plugin/c/tinyjit.c")).CombinedOutput(); err != nil {
+			t.Fatalf("the page's plugin cannot be built: %v\n%s", err, out)
+		}
+	}
 	var out []string
 	block := "" // of which kind we are inside; "": none
 	lines := strings.Split(string(text), "\n")

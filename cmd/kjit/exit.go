@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/bpf/bpftext"
@@ -31,6 +34,29 @@ func (e *codedError) Unwrap() error { return e.error }
 
 func badInput(err error) error    { return &codedError{err, exitBadInput, false} }
 func environment(err error) error { return &codedError{err, exitEnvironment, false} }
+
+// usageError is for a command line that cannot be parsed: it names the help of
+// the command that was meant, as far as that is known.
+func usageError(err error) error {
+	path, list := "kjit", "the commands and flags"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context.Selected() != nil {
+		node := parse.Context.Selected()
+		path = node.FullPath()
+		if len(node.Children) == 0 {
+			list = "the arguments and flags"
+		}
+		if hint := usageHints[node.Path()]; hint != "" {
+			list += "; " + hint
+		}
+	}
+	return badInput(fmt.Errorf("%w (%s --help lists %s)", err, path, list))
+}
+
+// usageHints say what people look for in a command when they get it wrong.
+var usageHints = map[string]string{
+	"mutants": "--only NAME hunts one mutant",
+}
 
 // told is for an error that the record on standard output says as well.
 func told(err error, code int) error { return &codedError{err, code, true} }

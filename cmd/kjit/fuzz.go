@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -77,10 +78,13 @@ func (f *stateFlag) openFolder(s *campaign.Settings) (*campaign.Folder, error) {
 	var (
 		other  *campaign.SettingsError
 		locked *campaign.LockedError
+		owner  *campaign.OwnerError
 	)
 	switch {
 	case err == nil:
 		return folder, nil
+	case errors.As(err, &owner):
+		return nil, badInput(fmt.Errorf("--state %w", err))
 	case errors.As(err, &other):
 		return nil, badInput(fmt.Errorf("%w: leave that out to go on with it, or choose another folder with --state", err))
 	case errors.As(err, &locked):
@@ -191,12 +195,13 @@ func (c *fuzzCmd) Run(ctx context.Context, std streams, global *cli) error {
 // AfterApply refuses a 0 that somebody wrote: to the fields it means the default,
 // which for a time or a number of programs is to go on for ever.
 func (c *fuzzCmd) AfterApply(k *kong.Context) error {
+	return refuseZero(k, "time", "runs", "inputs", "range")
+}
+
+// refuseZero returns an error if one of the flags is there with a 0.
+func refuseZero(k *kong.Context, flags ...string) error {
 	for _, p := range k.Path {
-		if p.Flag == nil || !p.Flag.Target.IsZero() {
-			continue
-		}
-		switch p.Flag.Name {
-		case "time", "runs", "inputs", "range":
+		if p.Flag != nil && p.Flag.Target.IsZero() && slices.Contains(flags, p.Flag.Name) {
 			return badInput(fmt.Errorf("--%s 0: want more than 0", p.Flag.Name))
 		}
 	}

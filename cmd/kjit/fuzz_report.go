@@ -112,7 +112,7 @@ func (r *fuzzReport) writeText(w io.Writer) error {
 	fmt.Fprintf(&b, "this run: %s, %s programs a second\n", time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond), thousands(uint64(r.Rate)))
 	fmt.Fprintf(&b, "coverage: %d of %d opcodes and ancillary loads, %s emission rules, %s native edges; corpus: %s\n",
 		r.Coverage.Opcodes, r.Coverage.AllOpcodes, thousands(r.Coverage.Rules), thousands(r.Coverage.Edges), plural(r.Corpus, "program"))
-	fmt.Fprintf(&b, "%.0f %% of the runs ended with the same value\n\n", 100*r.Same)
+	fmt.Fprintf(&b, "the commonest return value came from %.0f %% of the runs (much more than 30 would mean that programs end early)\n\n", 100*r.Same)
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "agree\tDIVERGE\tundefined\tnot run\trules\tedges\t  JIT")
 	for i := range r.Targets {

@@ -18,13 +18,13 @@ import (
 )
 
 type jitCmd struct {
-	Program string            `arg:"" optional:"" help:"Program file in any form, -, corpus:NAME, or a filter expression."`
+	Program string            `arg:"" optional:"" help:"Program file in any form, -, corpus:NAME, FILE.txtar for that of a recorded divergence, or a filter expression."`
 	JIT     string            `name:"jit" default:"linux-3.10-x86_64" placeholder:"NAME" help:"JIT that compiles it, or exec:COMMAND for one of your own (default ${default})."`
 	Form    string            `enum:"log,hex,list" default:"log" help:"log: as the kernel logs images; hex: bytes alone; list: BPF and native side by side (${default})."`
 	Base    string            `placeholder:"ADDRESS" help:"Address of the image (hex)."`
 	Symbol  map[string]string `placeholder:"NAME=ADDRESS" help:"Address of a kernel symbol (hex; repeatable)."`
 	Layout  map[string]string `placeholder:"FIELD=OFFSET" help:"Offset of a struct field, such as len=0x60 (repeatable)."`
-	Kind    string            `placeholder:"KIND" help:"What the program is attached to: socket or seccomp (default: socket; a corpus program knows its own)."`
+	Kind    string            `placeholder:"KIND" help:"What the program is attached to: socket or seccomp (default: as the program says, or socket)."`
 	Profile string            `placeholder:"NAME" help:"Kernel that a JIT exec:COMMAND emits for (default: what it says, or linux-3.10-x86_64)."`
 	List    bool              `help:"List the JITs and exit."`
 	DLT     string            `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for filter expressions (default ${default})."`

@@ -42,8 +42,8 @@ type cli struct {
 
 	Completion completionCmd `cmd:"" help:"Print the script that completes kjit's command lines in a shell."`
 	Version    versionCmd    `cmd:"" help:"Print of what this kjit was made."`
+	Man        manCmd        `cmd:"" help:"Print the manual pages."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Answer the script of kjit completion."`
-	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual pages."`
 
 	JSON        bool             `name:"json" help:"Print one JSON object per line instead of text; an error that ends the command too, as {\"type\": \"error\", ...}."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and exit."`
@@ -97,7 +97,7 @@ func run(args []string, std streams) (code int) {
 	if err == nil {
 		err = parsed.Run(&c)
 	} else {
-		err = badInput(fmt.Errorf("%w (kjit --help lists the commands and flags)", err))
+		err = usageError(err)
 		c.JSON = c.JSON || wantsJSON(args)
 	}
 	if out.err != nil {

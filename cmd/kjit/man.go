@@ -21,6 +21,15 @@ type manCmd struct {
 	Dir     string   `placeholder:"DIR" help:"Write the pages of all commands into this folder instead."`
 }
 
+// Help is the long help text.
+func (*manCmd) Help() string {
+	return `Prints the manual page of kjit or of one of its commands, or writes those of all.
+
+  kjit man | man -l -
+  kjit man seccomp diff | man -l -
+  kjit man --dir man1`
+}
+
 func (c *manCmd) Run(app *kong.Kong, std streams) error {
 	if c.Dir != "" {
 		if err := os.MkdirAll(c.Dir, 0o777); err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 type mutantsCmd struct {
-	Only     []string      `placeholder:"NAME" help:"Hunt only these mutants (default: all)."`
+	Only     []string      `placeholder:"NAME" help:"Hunt only these mutants, which --list lists (default: all)."`
 	Jobs     int           `default:"0" help:"Hunts at a time (default: one a processor)."`
 	Seed     uint64        `default:"1" help:"Seed of the generator. The same seed finds the same."`
 	Programs int           `default:"1000000" help:"Give a mutant up after so many programs."`
@@ -40,12 +40,17 @@ func (mutantsCmd) Help() string {
 }
 
 func (c *mutantsCmd) Run(ctx context.Context, std streams, global *cli) error {
+	for i, name := range c.Only {
+		c.Only[i] = strings.TrimPrefix(name, harness.MutantPrefix) // as --jit has it
+	}
 	all, err := mutants.Select(c.Only...)
 	switch {
 	case err != nil:
 		return badInput(fmt.Errorf("--only: %w", err))
 	case c.Jobs < 0 || c.Programs < 1 || c.Time <= 0:
 		return badInput(errors.New("--jobs, --programs and --time must be positive"))
+	case c.ciFlags.wanted() && (c.List || c.Clean > 0):
+		return badInput(errors.New("--junit and --sarif have what a hunt found: --list and --clean hunt none"))
 	case c.List:
 		return listMutants(std, global, all)
 	case c.Clean < 0:
@@ -341,6 +346,11 @@ func (r *mutantsReport) ci() *ciformat.Run {
 		} else {
 			res.Rule, res.Outcome, res.Kind = "mutant."+m.Mutant.Name, ciformat.Failed, "missed"
 			res.Message = fmt.Sprintf("not found in %d programs: %s", m.Programs, m.Mutant.Summary)
+			res.About = ciformat.About{
+				Brief: "the campaign does not find the fault " + m.Mutant.Name,
+				Full:  "A JIT with this fault passes for one without: " + m.Mutant.Summary + ".",
+				Again: commandLine("mutants", "--only", m.Mutant.Name, "--seed", fmt.Sprint(r.seed)),
+			}
 		}
 		run.Add(res)
 	}

@@ -53,11 +53,14 @@ func chooseKind(flag string, prog *source, inputs *inputSet) (bpf.Kind, error) {
 
 // loadProgram finds the program that arg names: "-" is standard input,
 // "corpus:NAME" a program that comes with kjit, a file, or else a filter
-// expression, which an installed tcpdump compiles for the link type dlt.
+// expression, which an installed tcpdump compiles for the link type dlt. Of a
+// recorded divergence it is the program in it.
 func loadProgram(ctx context.Context, arg, dlt string, stdin io.Reader) (*source, error) {
 	switch {
 	case arg == "-":
 		return parseProgram("standard input", stdin)
+	case isRepro(arg):
+		return reproProgram(arg)
 	case strings.HasPrefix(arg, corpusPrefix):
 		return corpusProgram(strings.TrimPrefix(arg, corpusPrefix))
 	}
@@ -80,6 +83,15 @@ func corpusProgram(name string) (*source, error) {
 		return nil, badInput(err)
 	}
 	return &source{corpusPrefix + name, &p.Kind, &bpftext.Listing{Program: p.Program, Form: p.Form, Comments: p.Comments}}, nil
+}
+
+// reproProgram is the program of a recorded divergence.
+func reproProgram(name string) (*source, error) {
+	r, err := readRepro(name)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return &source{name, &r.Kind, &bpftext.Listing{Program: r.Program, Form: bpftext.Asm}}, nil
 }
 
 func parseProgram(name string, r io.Reader) (*source, error) {

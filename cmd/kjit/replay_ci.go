@@ -67,7 +67,7 @@ func (r *ciReport) divergence(row *harness.Row, i int) {
 	} else if d.Place != nil {
 		res.Line = r.job.prog.line(d.Place.PC)
 	}
-	res.About = aboutDivergence(d.Signature, r.again(d.Runner, input))
+	res.About = aboutDivergence(d.Signature, r.again(found.JIT, input))
 	r.run.Add(res)
 }
 

@@ -75,6 +75,7 @@ func (c *reportCmd) Run(ctx context.Context, std streams, global *cli) error {
 	if err := out.write(page.Bytes()); err != nil {
 		return environment(err)
 	}
+	wrong := r.Wrong()
 	switch {
 	case c.Output == "-":
 		return nil
@@ -83,11 +84,14 @@ func (c *reportCmd) Run(ctx context.Context, std streams, global *cli) error {
 			Type     string `json:"type"`
 			File     string `json:"file"`
 			Bytes    int    `json:"bytes"`
-			Findings int    `json:"findings"`
+			Findings int    `json:"findings"` // divergences
+			Facts    int    `json:"wrong_facts"`
+			Mutants  int    `json:"mutants_not_found"`
+			Errors   int    `json:"errors"`
 			Bad      bool   `json:"bad"` // something is not as it should be
-		}{"report", c.Output, page.Len(), r.Findings(), r.Bad()})
+		}{"report", c.Output, page.Len(), wrong.Divergences, wrong.Facts, wrong.Mutants, wrong.Errors, r.Bad()})
 	}
-	fmt.Fprintf(std.err, "%s: %d kB, %s\n", c.Output, (page.Len()+1023)/1024, plural(r.Findings(), "divergence"))
+	fmt.Fprintf(std.err, "%s: %d kB, %s\n", c.Output, (page.Len()+1023)/1024, wrong)
 	return nil
 }
 

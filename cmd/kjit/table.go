@@ -22,9 +22,17 @@ type textReport struct {
 	rows     string // all, diverging or none
 	widths   []int
 	header   bool
-	stories  []string
+	stories  []story
 	diverged int
 	locator  harness.Locator
+}
+
+// story is the text about a divergence. A runner that failed is told of once for
+// each reason, not for every packet: what it fails on is the program.
+type story struct {
+	text   string
+	failed string // the runner and why, if it failed
+	again  int    // further packets with the same failure
 }
 
 func newTextReport(w io.Writer, cmd *replayCmd, prog *source, inputs *inputSet, runners []harness.Runner) *textReport {
@@ -65,10 +73,7 @@ func (r *textReport) row(row *harness.Row) error {
 			continue
 		}
 		diverges = true
-		r.diverged++
-		if len(r.stories) < r.cmd.Limit {
-			r.stories = append(r.stories, r.story(row, i))
-		}
+		r.tell(row, i)
 	}
 	if r.rows == "none" || r.rows == "diverging" && !diverges {
 		return nil
@@ -96,6 +101,24 @@ func (r *textReport) row(row *harness.Row) error {
 	return nil
 }
 
+// tell keeps the story of a divergence, up to the limit.
+func (r *textReport) tell(row *harness.Row, i int) {
+	failed := ""
+	if row.Got[i].Kind == harness.Failed {
+		failed = row.Runners[i] + ": " + row.Got[i].Why
+		for n := range r.stories {
+			if s := &r.stories[n]; s.failed == failed {
+				s.again++
+				return
+			}
+		}
+	}
+	r.diverged++
+	if len(r.stories) < r.cmd.Limit {
+		r.stories = append(r.stories, story{r.story(row, i), failed, 0})
+	}
+}
+
 // reference is what the interpreter gave. Kernels between which Linux changed
 // the meaning have different right answers: then all are shown.
 func (r *textReport) reference(row *harness.Row) string {
@@ -116,6 +139,9 @@ func (r *textReport) story(row *harness.Row, i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "packet %d (%s): %s gives %s, the interpreter %s\n",
 		row.Index+1, r.inputs.Files[row.Index], row.Runners[i], row.Got[i].Long(), row.Want[i].Long())
+	if row.Got[i].Kind == harness.Failed {
+		return b.String() // there is no code
+	}
 	place, err := r.locator.Locate(r.runners[i], r.prog.Program, row.Input)
 	if err != nil {
 		fmt.Fprintf(&b, "  (no listing: %v)\n", err)
@@ -128,7 +154,10 @@ func (r *textReport) story(row *harness.Row, i int) string {
 func (r *textReport) summary(tallies []harness.Tally, done int) error {
 	r.locator.Close()
 	for _, s := range r.stories {
-		fmt.Fprintf(r.w, "\n%s", s)
+		fmt.Fprintf(r.w, "\n%s", s.text)
+		if s.again > 0 {
+			fmt.Fprintf(r.w, "  (the same on %s more)\n", plural(s.again, r.inputs.noun()))
+		}
 	}
 	if more := r.diverged - len(r.stories); more > 0 && r.cmd.Limit > 0 {
 		fmt.Fprintf(r.w, "\n(and %s more: --limit N shows more of them)\n", plural(more, "divergence"))

@@ -16,16 +16,16 @@ import (
 // asmCmd, disasmCmd and convertCmd are one operation, read a form and write a
 // form, under the names people look for.
 type asmCmd struct {
-	File string `arg:"" optional:"" default:"-" help:"bpf_asm source (default: standard input)."`
+	File string `arg:"" optional:"" default:"-" help:"bpf_asm source, or FILE.txtar for the program of a recorded divergence (default: standard input)."`
 	To   string `default:"comma" placeholder:"FORM" help:"Form to write: ${forms} (default ${default}, what bpf_asm prints)."`
 }
 
 type disasmCmd struct {
-	File string `arg:"" optional:"" default:"-" help:"Program in any form, or corpus:NAME (default: standard input)."`
+	File string `arg:"" optional:"" default:"-" help:"Program in any form, corpus:NAME, or FILE.txtar for that of a recorded divergence (default: standard input)."`
 }
 
 type convertCmd struct {
-	File string `arg:"" optional:"" default:"-" help:"Program in any form, or corpus:NAME (default: standard input)."`
+	File string `arg:"" optional:"" default:"-" help:"Program in any form, corpus:NAME, or FILE.txtar for that of a recorded divergence (default: standard input)."`
 	From string `placeholder:"FORM" help:"Form to read (default: seen from the content)."`
 	To   string `required:"" placeholder:"FORM" help:"Form to write: ${forms}."`
 }
@@ -48,33 +48,20 @@ func convert(std streams, global *cli, file, from, to string) error {
 	if err != nil {
 		return badInput(fmt.Errorf("--to: %w", err))
 	}
-	name, data, err := readFile(file, std.in)
+	prog, err := readProgram(file, from, std.in)
 	if err != nil {
 		return err
 	}
-	var l *bpftext.Listing
-	if from == "" {
-		l, err = bpftext.Parse(name, data)
-	} else {
-		var form bpftext.Form
-		if form, err = bpftext.FormByName(from); err != nil {
-			return badInput(fmt.Errorf("--from: %w", err))
-		}
-		l, err = bpftext.ParseAs(form, name, data)
-	}
+	out, err := bpftext.Format(target, prog.Program)
 	if err != nil {
-		return badInput(err)
-	}
-	out, err := bpftext.Format(target, l.Program)
-	if err != nil {
-		return badInput(fmt.Errorf("%s: %w", name, err))
+		return badInput(fmt.Errorf("%s: %w", prog.Name, err))
 	}
 	if global.JSON {
 		return json.NewEncoder(std.out).Encode(struct {
 			Form    string      `json:"form"`
 			Program bpf.Program `json:"program"`
 			Text    string      `json:"text,omitempty"` // not of raw forms
-		}{target.String(), l.Program, textOf(target, out)})
+		}{target.String(), prog.Program, textOf(target, out)})
 	}
 	_, err = std.out.Write(out)
 	return err
@@ -86,6 +73,32 @@ func textOf(form bpftext.Form, out []byte) string {
 		return ""
 	}
 	return string(out)
+}
+
+// readProgram reads the program in a file, in the form from, or in any for "". A
+// recorded divergence has its program in a form of its own.
+func readProgram(file, from string, stdin io.Reader) (*source, error) {
+	if isRepro(file) {
+		return reproProgram(file)
+	}
+	name, data, err := readFile(file, stdin)
+	if err != nil {
+		return nil, err
+	}
+	var l *bpftext.Listing
+	if from == "" {
+		l, err = bpftext.Parse(name, data)
+	} else {
+		var form bpftext.Form
+		if form, err = bpftext.FormByName(from); err != nil {
+			return nil, badInput(fmt.Errorf("--from: %w", err))
+		}
+		l, err = bpftext.ParseAs(form, name, data)
+	}
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return &source{Name: name, Listing: l}, nil
 }
 
 // readFile reads a program file, one of the corpus, or standard input for "-".
@@ -111,9 +124,9 @@ func readFile(file string, stdin io.Reader) (name string, data []byte, err error
 }
 
 type checkCmd struct {
-	Programs []string `arg:"" help:"Programs: files in any form, -, corpus:NAME."`
+	Programs []string `arg:"" help:"Programs: files in any form, -, corpus:NAME, FILE.txtar for that of a recorded divergence, filter expressions."`
 	Rules    string   `default:"current" placeholder:"RULES" help:"Whose checker: ${rules} (default ${default})."`
-	Kind     bpf.Kind `default:"socket" placeholder:"KIND" help:"What it is attached to: socket or seccomp (default ${default})."`
+	Kind     string   `placeholder:"KIND" help:"What it is attached to: socket or seccomp (default: as the program says, or socket)."`
 	DLT      string   `name:"dlt" default:"EN10MB" placeholder:"TYPE" help:"Link type for filter expressions (default ${default})."`
 }
 
@@ -130,7 +143,11 @@ func (c *checkCmd) Run(ctx context.Context, std streams, global *cli) error {
 			unread = append(unread, err)
 			continue
 		}
-		err = bpf.Check(prog.Program, c.Kind, rules)
+		kind, err := chooseKind(c.Kind, prog, &inputSet{})
+		if err != nil {
+			return err
+		}
+		err = bpf.Check(prog.Program, kind, rules)
 		if err != nil {
 			refused++
 		}

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/kjit-project/kjit/emulator"
 )
@@ -91,16 +97,59 @@ func (c *versionCmd) Run(std streams, global *cli) error {
 // version is what kjit --version prints: the release, and the Go that built it.
 func version() string { return "kjit " + release() + " " + runtime.Version() }
 
-// release is the module's version as the Go toolchain recorded it.
+// sameBuild is the version that all of a campaign have to have. Where the release
+// does not say what was built it has a sum of the executable.
+func sameBuild() (string, error) {
+	if v := release(); v != unversioned && !strings.HasSuffix(v, "dirty") {
+		return version(), nil
+	}
+	sum, err := executableSum()
+	return version() + ", executable " + sum, err
+}
+
+// executableSum is the beginning of the SHA-256 of what runs, whatever has its name
+// now.
+var executableSum = sync.OnceValues(func() (string, error) {
+	path := "/proc/self/exe"
+	if runtime.GOOS != "linux" {
+		var err error
+		if path, err = os.Executable(); err != nil {
+			return "", environment(err)
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", environment(err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", environment(fmt.Errorf("%s: %w", path, err))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6]), nil
+})
+
+// stamped is the version that a build without a Git checkout was given:
+// go build -ldflags "-X main.stamped=v1.2.3".
+var stamped string
+
+// unversioned is the release of a build that nobody gave a version.
+const unversioned = "devel"
+
+// release is the version that the build was given, or the module's as the Go
+// toolchain recorded it. It ends with "dirty" if more was built than it says.
 func release() string {
+	if stamped != "" {
+		return stamped
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "(unknown version)"
+		return unversioned
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	return "devel"
+	return unversioned
 }
 
 // unicornModule is both the binding and the source that the library is built

@@ -20,6 +20,10 @@ const (
 	findingsDir  = "findings"
 )
 
+// StreamsDir is what a folder has in place of a journal and a state when its
+// campaign is in the streams of a server that keeps them there.
+const StreamsDir = "jetstream"
+
 // Folder keeps a campaign on disk: its settings; its state at the beginning of
 // the open epoch; a journal of the ranges of that epoch, a line each; a file for
 // every finding. The process may end at any moment: what was told to be done is
@@ -42,6 +46,32 @@ func (e *LockedError) Error() string {
 	return e.Dir + ": another kjit works on this campaign: wait for it, or choose another folder"
 }
 
+// OwnerError is a folder whose campaign another command works on.
+type OwnerError struct{ Dir, Owner, Remedy string }
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%s is the folder of %s: %s", e.Dir, e.Owner, e.Remedy)
+}
+
+// checkNoStreams returns an *OwnerError if a server has the folder.
+func checkNoStreams(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, StreamsDir)); err != nil {
+		return nil
+	}
+	return &OwnerError{dir, "a kjit campaign", "kjit campaign start goes on with it, kjit campaign export writes what it has found; or choose another"}
+}
+
+// CheckNoRanges returns an *OwnerError if [Run] has worked on the campaign in a
+// folder.
+func CheckNoRanges(dir string) error {
+	for _, file := range []string{journalFile, stateFile} {
+		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+			return &OwnerError{dir, "kjit fuzz", "choose another"}
+		}
+	}
+	return nil
+}
+
 // ReadSettings returns the settings of the campaign in a folder. If there is none
 // the error is fs.ErrNotExist.
 func ReadSettings(dir string) (*Settings, error) {
@@ -62,19 +92,13 @@ func ReadSettings(dir string) (*Settings, error) {
 
 // OpenFolder opens a folder for a campaign of those settings, and starts one if
 // there is none. Errors: a *SettingsError if it is another campaign's, a
-// *LockedError.
+// *LockedError, an *OwnerError.
 func OpenFolder(dir string, s *Settings) (_ *Folder, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, findingsDir), 0o777); err != nil {
-		return nil, err
-	}
-	f := &Folder{Dir: dir, settings: *s}
-	if f.lock, err = lockFolder(filepath.Join(dir, lockFile)); err != nil {
-		if errors.Is(err, errLocked) {
-			err = &LockedError{dir}
-		}
+	f, err := LockFolder(dir)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -82,9 +106,10 @@ func OpenFolder(dir string, s *Settings) (_ *Folder, err error) {
 			f.Close()
 		}
 	}()
-	if err := repro.Sweep(f.Findings()); err != nil {
+	if err := checkNoStreams(dir); err != nil {
 		return nil, err
 	}
+	f.settings = *s
 	switch has, err := ReadSettings(dir); {
 	case err == nil:
 		if err := has.Differs(s); err != nil {
@@ -93,15 +118,46 @@ func OpenFolder(dir string, s *Settings) (_ *Folder, err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	default:
-		data, err := json.MarshalIndent(s, "", "  ")
-		if err != nil {
-			return nil, err
-		}
-		if err := writeFile(filepath.Join(dir, settingsFile), append(data, '\n')); err != nil {
+		if err := f.Note(s); err != nil {
 			return nil, err
 		}
 	}
 	return f, nil
+}
+
+// LockFolder takes a folder, which is made if it is not there, whatever is in it.
+// The error may be a *LockedError.
+func LockFolder(dir string) (_ *Folder, err error) {
+	if err := os.MkdirAll(filepath.Join(dir, findingsDir), 0o777); err != nil {
+		return nil, err
+	}
+	f := &Folder{Dir: dir}
+	if f.lock, err = lockFolder(filepath.Join(dir, lockFile)); err != nil {
+		if errors.Is(err, errLocked) {
+			err = &LockedError{dir}
+		}
+		return nil, err
+	}
+	if err := repro.Sweep(f.Findings()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Note writes down what the campaign in the folder is.
+func (f *Folder) Note(s *Settings) error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	f.settings = *s
+	return writeFile(filepath.Join(f.Dir, settingsFile), append(data, '\n'))
+}
+
+// Noted reports whether a folder says what its campaign is, be it damaged.
+func Noted(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, settingsFile))
+	return err == nil
 }
 
 // Close gives the folder back.
@@ -118,12 +174,6 @@ func (f *Folder) Close() error {
 
 // Settings are those of the campaign.
 func (f *Folder) Settings() Settings { return f.settings }
-
-// HasRanges reports whether [Run] has worked on the campaign in a folder.
-func HasRanges(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, journalFile))
-	return err == nil
-}
 
 // Findings is the folder that the findings are in.
 func (f *Folder) Findings() string { return filepath.Join(f.Dir, findingsDir) }

@@ -16,8 +16,12 @@ func (s *State) Features() engine.Features { return s.coverage.Features() }
 // Look returns the settings and the state of the campaign in a folder without
 // changing anything there: while another process works on it, too, and where
 // nothing can be written. Lines of the journal that are damaged are passed over:
-// whoever opens the folder does their ranges again.
+// whoever opens the folder does their ranges again. Errors: an *OwnerError where
+// the campaign is in a server's streams.
 func Look(dir string) (*Settings, *State, error) {
+	if err := checkNoStreams(dir); err != nil {
+		return nil, nil, err
+	}
 	settings, err := ReadSettings(dir)
 	if err != nil {
 		return nil, nil, err

@@ -54,6 +54,9 @@ func Run(ctx context.Context, cfg *Config, o Options) (*Summary, error) {
 		if c.state, c.done, err = o.Folder.Load(); err != nil {
 			return nil, err
 		}
+		if err := o.Folder.keepRefused(cfg); err != nil {
+			return nil, err
+		}
 		dir = o.Folder.Findings()
 	}
 	if c.Stop == nil {

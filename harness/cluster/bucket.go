@@ -37,9 +37,18 @@ func (s *Store) Control(ctx context.Context) (Control, error) {
 	return c, err
 }
 
+// Told reports whether anybody has told the campaign what to do.
+func (s *Store) Told(ctx context.Context) (bool, error) {
+	_, err := s.value(ctx, s.control, controlKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // value returns the value of a key, or jetstream.ErrKeyNotFound.
 func (s *Store) value(ctx context.Context, in jetstream.KeyValue, key string) (e jetstream.KeyValueEntry, err error) {
-	err = retry(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		s.messages.Add(1)
 		e, err = in.Get(ctx, key)
 		return err
@@ -94,7 +103,7 @@ func (s *Store) SetControl(ctx context.Context, change func(*Control) error) err
 
 // swap writes the value of a key whose revision is rev, or returns errExists.
 func (s *Store) swap(ctx context.Context, in jetstream.KeyValue, key string, data []byte, rev uint64) error {
-	err := retry(ctx, func(ctx context.Context) (err error) {
+	err := s.retry(ctx, func(ctx context.Context) (err error) {
 		s.messages.Add(1)
 		s.bytes.Add(uint64(len(data)))
 		if rev == 0 {
@@ -126,7 +135,7 @@ func (s *Store) write(ctx context.Context, in jetstream.KeyValue, key string, v 
 // a dot, or of all.
 func (s *Store) all(ctx context.Context, in jetstream.KeyValue, prefix string) (map[string][]byte, error) {
 	var out map[string][]byte
-	err := retry(ctx, func(ctx context.Context) error {
+	err := s.retry(ctx, func(ctx context.Context) error {
 		out = map[string][]byte{}
 		w, err := in.Watch(ctx, prefix+">", jetstream.IgnoreDeletes())
 		if err != nil {

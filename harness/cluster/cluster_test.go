@@ -109,7 +109,7 @@ func tell(t testing.TB, s *Store, c Control) {
 // embedded starts a server and connects to it.
 func embedded(t testing.TB, dir string, cfg *campaign.Config) (*Server, *nats.Conn) {
 	t.Helper()
-	srv, err := StartServer(dir, &cfg.Settings, Listen{})
+	srv, err := StartServer(dir, Listen{})
 	if err != nil {
 		t.Fatal(err)
 	}

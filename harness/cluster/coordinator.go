@@ -20,6 +20,9 @@ type Coordinator struct {
 	// nothing.
 	Told Control
 
+	// Stay lets Run go on when the campaign has ended: it may be resumed.
+	Stay bool
+
 	// Merged, if not nil, is called with every state after something was merged,
 	// or a finding was made smaller, from one goroutine.
 	Merged func(*campaign.State, map[string]*Entry)
@@ -63,27 +66,29 @@ func NewCoordinator(s *Store, cfg *campaign.Config) (*Coordinator, error) {
 }
 
 // Run goes on with the campaign until it is finished or stopped, or ctx is done,
-// and returns the state that it came to.
+// and returns the state that it came to. It waits for a server that is away.
 func (c *Coordinator) Run(ctx context.Context) (*campaign.State, error) {
 	if c.Log == nil {
 		c.Log = func(string, ...any) {}
 	}
+	ctx = patiently(ctx, c.Log)
 	c.told = c.Told
 	if err := c.recall(ctx); err != nil {
-		return nil, err
+		return nil, unlessDone(ctx, err)
 	}
 	for ctx.Err() == nil {
 		if err := c.obey(ctx); err != nil {
-			return c.state, c.ended(ctx, err)
+			return c.state, unlessDone(ctx, err)
 		}
-		if c.told.Ended() {
+		if c.ended() {
 			break
 		}
 		if err := c.runEpoch(ctx); err != nil {
-			return c.state, c.ended(ctx, err)
+			return c.state, unlessDone(ctx, err)
 		}
 	}
-	// What it came to is still to be shown.
+	// What it came to is still to be shown, and that it does not stay any more.
+	c.Stay = false
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	c.show(late)
@@ -115,8 +120,11 @@ func (c *Coordinator) obey(ctx context.Context) error {
 	})
 }
 
-// ended is the error for one that came while ctx may be done.
-func (c *Coordinator) ended(ctx context.Context, err error) error {
+// ended reports whether there is nothing more to wait for.
+func (c *Coordinator) ended() bool { return c.told.Ended() && !c.Stay }
+
+// unlessDone is the error for one that came while ctx may be done.
+func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -177,7 +185,7 @@ func (c *Coordinator) runEpoch(ctx context.Context) error {
 		if c.state.Frozen().Epoch != epoch {
 			return c.freeze(ctx)
 		}
-		if err := c.obey(ctx); err != nil || c.told.Ended() {
+		if err := c.obey(ctx); err != nil || c.ended() {
 			return err
 		}
 		if time.Since(c.tended) >= tendEvery {
@@ -284,5 +292,5 @@ func (c *Coordinator) finish(ctx context.Context) (bool, error) {
 		c.told = *now
 		return nil
 	})
-	return c.told.Ended(), err
+	return c.ended(), err
 }

@@ -40,7 +40,6 @@ type door struct {
 	net.Listener
 	file string // doorFile
 	temp string // folder of the socket if it is not in the state folder
-	key  doorKey
 }
 
 // doorText is the door's file.
@@ -52,7 +51,7 @@ type doorText struct {
 // openDoor opens the door of a state folder. private is a folder in it that only
 // its user can enter.
 func openDoor(dir, private string, key doorKey, connect func() (net.Conn, error)) (_ *door, err error) {
-	d := &door{file: filepath.Join(dir, doorFile), key: key}
+	d := &door{file: filepath.Join(dir, doorFile)}
 	path, err := filepath.Abs(filepath.Join(private, "door.sock"))
 	if err != nil {
 		return nil, err
@@ -78,10 +77,7 @@ func openDoor(dir, private string, key doorKey, connect func() (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(d.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err := os.WriteFile(d.file, append(data, '\n'), 0o600); err != nil {
+	if err := replaceFile(d.file, append(data, '\n'), 0o600); err != nil {
 		return nil, err
 	}
 	go d.welcome(connect)
@@ -142,25 +138,44 @@ func (d dialer) Dial(_, _ string) (net.Conn, error) {
 	return net.DialTimeout("unix", d.path, 2*time.Second)
 }
 
-// ConnectFolder connects to the embedded server of a state folder that runs in
-// another process, or returns ErrNotRunning.
-func ConnectFolder(dir string, opts ...nats.Option) (*nats.Conn, error) {
-	data, err := os.ReadFile(filepath.Join(dir, doorFile))
+// DoorError is a door's file that is none.
+type DoorError struct {
+	File string
+	Err  error
+}
+
+func (e *DoorError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.File, e.Err) }
+
+func (e *DoorError) Unwrap() error { return e.Err }
+
+// findDoor returns the door of a state folder if there is somebody behind it, or
+// ErrNotRunning.
+func findDoor(dir string) (text doorText, err error) {
+	file := filepath.Join(dir, doorFile)
+	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", dir, ErrNotRunning)
+		return text, fmt.Errorf("%s: %w", dir, ErrNotRunning)
 	}
 	if err != nil {
-		return nil, err
+		return text, err
 	}
-	var text doorText
 	if err := json.Unmarshal(data, &text); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, doorFile), err)
+		return text, &DoorError{file, err}
 	}
 	probe, err := dialer{text.Socket}.Dial("", "")
 	if err != nil { // of one that was killed
-		return nil, fmt.Errorf("%s: %w", dir, ErrNotRunning)
+		return text, fmt.Errorf("%s: %w", dir, ErrNotRunning)
 	}
-	probe.Close()
+	return text, probe.Close()
+}
+
+// ConnectFolder connects to the embedded server of a state folder that runs in
+// another process, or returns ErrNotRunning.
+func ConnectFolder(dir string, opts ...nats.Option) (*nats.Conn, error) {
+	text, err := findDoor(dir)
+	if err != nil {
+		return nil, err
+	}
 	opts = append(opts, nats.SetCustomDialer(dialer{text.Socket}), text.option(), nats.DontRandomize())
 	return nats.Connect("nats://localhost", opts...)
 }

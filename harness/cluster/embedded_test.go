@@ -32,7 +32,7 @@ func beStart(text string) error {
 		return err
 	}
 	ctx := context.Background()
-	srv, err := StartServer(a.Dir, &a.Settings, Listen{})
+	srv, err := StartServer(a.Dir, Listen{})
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func TestDoor(t *testing.T) {
 		if info, err := os.Stat(dir + "/" + doorFile); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %v", info, err)
 		}
-		if _, err := StartServer(dir, &cfg.Settings, Listen{}); err == nil {
+		if _, err := StartServer(dir, Listen{}); err == nil {
 			t.Error("two servers on one folder")
 		}
 	}
@@ -164,7 +164,6 @@ func TestListen(t *testing.T) {
 		return dir + "/" + name
 	}
 	write("users", "# who may connect\nuser worker 0123456789abcdef\n")
-	cfg := small(t, 1)
 	for i, test := range []struct {
 		desc string
 		Listen
@@ -180,11 +179,11 @@ func TestListen(t *testing.T) {
 		{"credentials and TLS", Listen{Addr: "127.0.0.1:0", Credentials: users, Cert: cert, Key: key}, ""},
 		{"a password that can be guessed", Listen{Addr: "127.0.0.1:0", Credentials: write("short", "user a b\n")}, dir + "/short:1: want \"user NAME PASSWORD\", with a password of at least 16 letters, or \"nkey PUBLIC\""},
 		{"a file of nobody", Listen{Addr: "127.0.0.1:0", Credentials: write("empty", "# nobody\n")}, dir + "/empty has no credentials"},
-		{"no address", Listen{Addr: "4222"}, "4222 is no address: address 4222: missing port in address"},
+		{"no address", Listen{Addr: "4222"}, "4222 is no address: want HOST:PORT"},
 		{"no port", Listen{Addr: "127.0.0.1:99999"}, "127.0.0.1:99999 is no address: the port is a number up to 65535"},
 	} {
 		t.Run(test.desc, func(t *testing.T) {
-			srv, err := StartServer(fmt.Sprint(dir, "/state", i), &cfg.Settings, test.Listen)
+			srv, err := StartServer(fmt.Sprint(dir, "/state", i), test.Listen)
 			if err == nil {
 				defer srv.Close()
 			}

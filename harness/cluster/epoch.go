@@ -122,7 +122,7 @@ func (s *Store) frozen(ctx context.Context, epoch uint64) (*campaign.Frozen, err
 // subjects returns those of a stream's messages that a filter lets through.
 func (s *Store) subjects(ctx context.Context, in jetstream.Stream, filter string) ([]string, error) {
 	var out []string
-	err := retry(ctx, func(ctx context.Context) error {
+	err := s.retry(ctx, func(ctx context.Context) error {
 		info, err := in.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (c *Coordinator) sweep(ctx context.Context, epoch uint64) error {
 			}
 		}
 		for subject := range gone {
-			if err := retry(ctx, func(ctx context.Context) error {
+			if err := c.retry(ctx, func(ctx context.Context) error {
 				return place.in.Purge(ctx, jetstream.WithPurgeSubject(subject))
 			}); err != nil {
 				return err

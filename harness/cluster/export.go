@@ -105,12 +105,16 @@ func writeFile(path string, data []byte) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	return replaceFile(path, data, 0o644)
+}
+
+func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".kjit-*")
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+	if err := errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
 		os.Remove(tmp.Name())
 		return err
 	}

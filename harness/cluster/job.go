@@ -15,6 +15,7 @@ import (
 // job is one of a worker's goroutines with its machines.
 type job struct {
 	*Worker
+	stop     context.Context // nothing is begun when it is done
 	results  chan<- sending
 	worker   *campaign.Worker
 	finisher *campaign.Finisher
@@ -35,6 +36,9 @@ func (j *job) do(ctx context.Context, m jetstream.Msg) error {
 	meta, err := m.Metadata()
 	if err != nil || len(words) != 2 {
 		return j.junk(m)
+	}
+	if j.giveBack(m) {
+		return nil
 	}
 	switch words[0] {
 	case "range":
@@ -61,6 +65,15 @@ func (j *job) junk(m jetstream.Msg) error {
 	return nil
 }
 
+// giveBack gives back work that was fetched and is not to be begun any more.
+func (j *job) giveBack(m jetstream.Msg) bool {
+	if j.stop.Err() == nil && j.running() {
+		return false
+	}
+	j.letGo(m, m.Nak)
+	return true
+}
+
 func (j *job) doRange(ctx context.Context, m jetstream.Msg, r, deliveries uint64) error {
 	frozen, err := j.frozenOf(ctx, campaign.EpochOf(r))
 	switch {
@@ -76,20 +89,26 @@ func (j *job) doRange(ctx context.Context, m jetstream.Msg, r, deliveries uint64
 			return nil
 		}
 	}
-	if deliveries > MaxDeliveries {
-		err := j.putPoison(ctx, Poison{r, deliveries - 1, j.trouble(ctx, r)})
-		if err != nil && !errors.Is(err, errExists) {
-			j.letGo(m, m.Nak)
-			return nil
-		}
-		j.letGo(m, m.Term)
-		return nil
-	}
 	if j.worker == nil {
 		if j.worker, err = j.cfg.NewWorker(); err != nil {
 			j.letGo(m, m.Nak)
 			return err
 		}
+		if j.giveBack(m) {
+			return nil
+		}
+	}
+	begun, err := j.begin(ctx, rangeKey(r), deliveries)
+	if err == nil && begun > MaxDeliveries {
+		err = j.putPoison(ctx, Poison{r, MaxDeliveries, j.trouble(ctx, r)})
+		if err == nil || errors.Is(err, errExists) {
+			j.letGo(m, m.Term)
+			return nil
+		}
+	}
+	if err != nil {
+		j.letGo(m, m.Nak)
+		return nil
 	}
 	res, err := j.worker.RunRange(ctx, frozen, r)
 	if err != nil {
@@ -143,9 +162,14 @@ func (j *job) doShrink(ctx context.Context, m jetstream.Msg, key string, deliver
 		j.letGo(m, m.Ack)
 		return nil
 	}
+	begun, err := j.begin(ctx, shrinkKey(key), deliveries)
+	if err != nil {
+		j.letGo(m, m.Nak)
+		return nil
+	}
 	final := *e
 	final.Final = true
-	if deliveries > MaxDeliveries {
+	if begun > MaxDeliveries {
 		final.Story = "set aside: workers that made it smaller died"
 	} else if err := j.shrink(&final); err != nil {
 		j.note(err)

@@ -257,6 +257,9 @@ func TestPoison(t *testing.T) {
 		for m := range batch.Messages() {
 			if m.Subject() == store.rangeWork(1) {
 				deaths++
+				if _, err := store.begin(t.Context(), rangeKey(1), 2); err != nil {
+					t.Error(err)
+				}
 				m.Nak()
 			} else {
 				held = append(held, m)

@@ -57,7 +57,7 @@ func goodMessages(t testing.TB) (*Store, [][]byte) {
 	add(contentFinding, Entry{Finding: f, Final: true, Insns: len(f.Program)})
 	for _, v := range []any{
 		Control{Running, 100}, Heartbeat{ID: "w", JITs: cfg.JITs}, rangeWork{s.id, 3}, shrinkWork{s.id, 4},
-		Summary{Mode: Running, Targets: []TargetSummary{{JIT: "x"}}, History: []Point{{Programs: 1}}},
+		Summary{Time: time.Unix(1, 0).UTC(), Mode: Running, Targets: []TargetSummary{{JIT: "x"}}, History: []Point{{Programs: 1}}},
 	} {
 		data, err := json.Marshal(v)
 		if err != nil {

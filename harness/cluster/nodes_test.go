@@ -140,7 +140,7 @@ func beWorker(text string) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
+	ctx := new(Patience).With(context.Background()) // a leader may be missing just now
 	nc, err := (&Remote{URLs: a.URL, Name: "worker"}).Connect()
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (s *Store) putPoison(ctx context.Context, p Poison) error {
 func (c *Coordinator) listen(ctx context.Context) (<-chan jetstream.Msg, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var messages jetstream.MessagesContext
-	err := retry(ctx, func(callCtx context.Context) error {
+	err := c.retry(ctx, func(callCtx context.Context) error {
 		consumer, err := c.js.OrderedConsumer(callCtx, c.stream(resultStream), jetstream.OrderedConsumerConfig{
 			FilterSubjects: []string{c.subject("result", ">")}, DeliverPolicy: jetstream.DeliverAllPolicy,
 		})

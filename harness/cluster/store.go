@@ -17,15 +17,12 @@ import (
 // range is given to another. Workers say that they live three times as often.
 const DefaultAckWait = 30 * time.Second
 
-// MaxDeliveries is how many workers may be given a range before it is set aside:
-// whoever does it seems to die of it.
+// MaxDeliveries is how many workers may begin a range that was given to another
+// before, until it is set aside: whoever does it seems to die of it.
 const MaxDeliveries = 5
 
 // workerTTL is how long a silent worker is shown.
 const workerTTL = 30 * time.Second
-
-// callTimeout bounds one request to the server.
-const callTimeout = 5 * time.Second
 
 // Options are those of a campaign's streams, for who begins it.
 type Options struct {
@@ -119,7 +116,7 @@ func Open(ctx context.Context, nc *nats.Conn, name string) (*Store, error) {
 	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout)); err != nil {
 		return nil, err
 	}
-	err = retry(ctx, func(ctx context.Context) error { return s.open(ctx) })
+	err = s.retry(ctx, func(ctx context.Context) error { return s.open(ctx) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, fmt.Errorf("campaign %s: %w on this server", name, ErrNoCampaign)
 	}
@@ -179,13 +176,19 @@ func (s *Store) createStreams(ctx context.Context, nc *nats.Conn, o Options) err
 		}
 	}
 	for began := time.Now(); ; pause(ctx, 10*tick) {
-		err := retry(ctx, func(ctx context.Context) error { return s.create(ctx, o) })
-		var api *jetstream.APIError
-		if o.Replicas == 1 || !errors.As(err, &api) || api.ErrorCode != errNoPeers || ctx.Err() != nil {
+		err := s.retry(ctx, func(ctx context.Context) error { return s.create(ctx, o) })
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if time.Since(began) > peersWait {
+		api, _ := apiError(err)
+		lonely := o.Replicas > 1 && api.ErrorCode == errNoPeers
+		// What another begins at the same moment is taken before it is there.
+		half := errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
+		switch late := time.Since(began) > peersWait; {
+		case lonely && late:
 			return fmt.Errorf("%d replicas: %w: a cluster of fewer nodes takes --replicas 1", o.Replicas, err)
+		case !lonely && !half, late:
+			return err
 		}
 	}
 }
@@ -256,10 +259,7 @@ const (
 
 // isTaken reports whether a subject has a message already.
 func isTaken(err error) bool {
-	var api *jetstream.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
+	api, _ := apiError(err)
 	switch api.ErrorCode {
 	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		return true
@@ -269,47 +269,9 @@ func isTaken(err error) bool {
 	return false
 }
 
-// retry calls a server that may be away or without a leader just now.
-func retry(ctx context.Context, call func(context.Context) error) error {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		callCtx, cancel := context.WithTimeout(ctx, callTimeout)
-		err := call(callCtx)
-		cancel()
-		if err == nil || ctx.Err() != nil || !isTransient(err) {
-			return err
-		}
-		if pause(ctx, wait); ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
-// isTransient reports whether the same call may go well later.
-func isTransient(err error) bool {
-	for _, e := range []error{
-		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
-		jetstream.ErrNoStreamResponse, nats.ErrNoServers,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	var api *jetstream.APIError
-	if !errors.As(err, &api) || isTaken(err) {
-		return false
-	}
-	switch api.ErrorCode {
-	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
-		return false
-	case errNotLeader:
-		return true
-	}
-	return api.Code == 503 || api.Code == 408
-}
-
 // publish publishes a message on a subject that has none, or returns errExists.
 func (s *Store) publish(ctx context.Context, subject string, data []byte) error {
-	err := retry(ctx, func(ctx context.Context) error {
+	err := s.retry(ctx, func(ctx context.Context) error {
 		s.messages.Add(1)
 		s.bytes.Add(uint64(len(data)))
 		_, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data}, jetstream.WithExpectLastSequencePerSubject(0), jetstream.WithRetryAttempts(0))
@@ -360,7 +322,7 @@ func (s *Store) putPart(ctx context.Context, subject string, part []byte) error 
 
 // last returns the message of a subject, or jetstream.ErrMsgNotFound.
 func (s *Store) last(ctx context.Context, in jetstream.Stream, subject string) (m *jetstream.RawStreamMsg, err error) {
-	err = retry(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		s.messages.Add(1)
 		m, err = in.GetLastMsgForSubject(ctx, subject)
 		return err
@@ -370,9 +332,8 @@ func (s *Store) last(ctx context.Context, in jetstream.Stream, subject string) (
 
 // delete deletes a message. One that is gone is as good.
 func (s *Store) delete(ctx context.Context, in jetstream.Stream, seq uint64) error {
-	err := retry(ctx, func(ctx context.Context) error { return in.DeleteMsg(ctx, seq) })
-	var api *jetstream.APIError
-	if errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{jetstream.JSErrCodeMessageNotFound, errDeleteFailed, errNoSequence}, api.ErrorCode) {
+	err := s.retry(ctx, func(ctx context.Context) error { return in.DeleteMsg(ctx, seq) })
+	if api, ok := apiError(err); ok && slices.Contains([]jetstream.ErrorCode{jetstream.JSErrCodeMessageNotFound, errDeleteFailed, errNoSequence}, api.ErrorCode) {
 		return nil
 	}
 	return err

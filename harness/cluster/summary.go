@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,6 +33,7 @@ type Summary struct {
 	More     uint64          `json:"more_findings"`    // of signatures beyond those that are kept
 	Poisoned int             `json:"poisoned"`         // ranges that were set aside
 	Junk     uint64          `json:"junk"`             // messages that were none
+	Stays    bool            `json:"stays,omitempty"`  // the coordinator, when the campaign has ended
 	Newest   time.Time       `json:"newest,omitzero"`  // when something new was last covered
 	History  []Point         `json:"history,omitzero"` //
 }
@@ -55,8 +57,11 @@ type Point struct {
 	Findings int       `json:"findings"`
 }
 
-// Validate returns what is wrong with a summary.
+// Validate returns what is wrong with a summary. One without a time is none.
 func (s *Summary) Validate() error {
+	if s.Time.IsZero() {
+		return bad("no summary")
+	}
 	if len(s.Targets) > campaign.MaxTargets || len(s.History) > maxHistory {
 		return bad("no summary")
 	}
@@ -89,7 +94,55 @@ func (s *Store) summary(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
+	names := make([]string, len(sum.Targets))
+	for i := range sum.Targets {
+		names[i] = sum.Targets[i].JIT
+	}
+	if !slices.Equal(names, s.Spec.Settings.JITs) {
+		return Summary{}, bad("a summary of other JITs")
+	}
 	return sum, nil
+}
+
+// summarize makes a summary of a state.
+func summarize(state *campaign.State, jits []string) Summary {
+	s := Summary{
+		Epoch: state.Frozen().Epoch, Ranges: state.Ranges, Programs: state.Programs, Pairs: state.Pairs, Insns: state.Insns, Same: state.Same(),
+		Corpus: len(state.Corpus()), Findings: len(state.Findings()), More: state.More,
+	}
+	for i, jit := range jits {
+		_, rules, edges := state.Coverage(i)
+		n := state.Targets[i]
+		s.Targets = append(s.Targets, TargetSummary{jit, n.Agree, n.Diverge, n.Undefined, n.NotRun, rules, edges})
+	}
+	return s
+}
+
+// rebuild makes a summary of what is in the streams, for want of a coordinator's.
+// It has no time; and no number of opcodes that are made often, if a JIT would have
+// to be started to know.
+func (s *Store) rebuild(ctx context.Context) (Summary, error) {
+	state, err := s.Load(ctx)
+	if err != nil || state.Ranges == 0 {
+		return Summary{}, err
+	}
+	sum := summarize(state, s.Spec.Settings.JITs)
+	sum.Opcodes = len(state.Opcodes)
+	if cfg, err := campaign.NewConfig(s.Spec.Settings); err == nil {
+		sum.Opcodes, sum.All = cfg.Opcodes(&state.Totals)
+	}
+	entries, err := s.Entries(ctx)
+	if err != nil {
+		return Summary{}, err
+	}
+	for _, f := range state.Findings() {
+		if e := entries[keyOf(f.Signature())]; e == nil || !e.Final {
+			sum.Waiting++
+		}
+	}
+	poisons, err := s.Poisons(ctx)
+	sum.Poisoned = len(poisons)
+	return sum, err
 }
 
 // meter tells a rate from numbers that grow in steps.
@@ -115,19 +168,14 @@ func (m *meter) rate(now time.Time, n uint64) float64 {
 func (c *Coordinator) show(ctx context.Context) {
 	now := time.Now().UTC()
 	c.shown = now
-	s := Summary{
-		Time: now, Mode: c.told.Mode, Epoch: c.state.Frozen().Epoch, Ranges: c.state.Ranges, Ahead: uint64(len(c.done)), Bound: c.told.Ranges,
-		Programs: c.state.Programs, Pairs: c.state.Pairs, Insns: c.state.Insns, Same: c.state.Same(), Rate: c.rate.rate(now, c.state.Programs),
-		Corpus: len(c.state.Corpus()), Findings: len(c.state.Findings()), Waiting: c.Waiting(), More: c.state.More,
-		Poisoned: len(c.poisons), Junk: c.junk, Newest: c.newest,
-	}
+	s := summarize(c.state, c.cfg.JITs)
+	s.Time, s.Mode, s.Ahead, s.Bound = now, c.told.Mode, uint64(len(c.done)), c.told.Ranges
+	s.Rate, s.Waiting, s.Poisoned = c.rate.rate(now, c.state.Programs), c.Waiting(), len(c.poisons)
+	s.Junk, s.Newest, s.Stays = c.junk, c.newest, c.Stay
 	s.Opcodes, s.All = c.cfg.Opcodes(&c.state.Totals)
 	p := Point{Time: now, Programs: s.Programs, Findings: s.Findings}
-	for i, t := range c.cfg.Targets {
-		_, rules, edges := c.state.Coverage(i)
-		p.Covered += rules + edges
-		n := c.state.Targets[i]
-		s.Targets = append(s.Targets, TargetSummary{t.Name, n.Agree, n.Diverge, n.Undefined, n.NotRun, rules, edges})
+	for i := range s.Targets {
+		p.Covered += s.Targets[i].Rules + s.Targets[i].Edges
 	}
 	c.history = addPoint(c.history, p)
 	s.History = c.history
@@ -159,7 +207,7 @@ func addPoint(history []Point, p Point) []Point {
 // Status is all there is to know of a campaign without its findings.
 type Status struct {
 	Control Control
-	Summary Summary // the zero value: no coordinator has been there
+	Summary Summary // without a time: no coordinator's is there
 	Queue   uint64  // ranges, and findings to be made smaller, that are not done
 	Given   int     // of those, what workers are busy with
 	Workers []Heartbeat
@@ -173,13 +221,17 @@ func (s *Store) Status(ctx context.Context) (*Status, error) {
 	if st.Control, err = s.Control(ctx); err != nil && !isBad(err) {
 		return nil, err
 	}
-	if st.Summary, err = s.summary(ctx); err != nil && !isBad(err) {
+	if st.Summary, err = s.summary(ctx); isBad(err) {
+		st.Summary, err = s.rebuild(ctx)
+		st.Summary.Mode, st.Summary.Bound = st.Control.Mode, st.Control.Ranges
+	}
+	if err != nil {
 		return nil, err
 	}
 	if st.Workers, st.Refused, err = s.Workers(ctx); err != nil {
 		return nil, err
 	}
-	err = retry(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		info, err := s.work.Info(ctx)
 		if err != nil {
 			return err

@@ -22,7 +22,8 @@ import (
 type Worker struct {
 	*Store
 	cfg  *campaign.Config
-	Jobs int // ranges at once; at least 1
+	Jobs int  // ranges at once; at least 1
+	Stay bool // Run goes on when the campaign has ended: it may be resumed
 
 	// Log, if not nil, is told what people should know.
 	Log func(format string, args ...any)
@@ -97,13 +98,15 @@ func (w *Worker) Stats() Heartbeat {
 }
 
 // Run works until the campaign has ended, stop is done, or ctx is: with stop the
-// ranges that have begun are finished, with ctx they are given back.
+// ranges that have begun are finished, with ctx they are given back. It waits for a
+// server that is away.
 func (w *Worker) Run(ctx, stop context.Context) error {
 	if w.Log == nil {
 		w.Log = func(string, ...any) {}
 	}
+	ctx = patiently(ctx, w.Log)
 	var consumer jetstream.Consumer
-	err := retry(ctx, func(ctx context.Context) (err error) {
+	err := w.retry(ctx, func(ctx context.Context) (err error) {
 		consumer, err = w.work.Consumer(ctx, workConsumer)
 		return err
 	})
@@ -151,10 +154,16 @@ func (w *Worker) obey(ctx context.Context, stop func()) error {
 		return err
 	}
 	w.mode.Store(&c)
-	if c.Ended() {
+	if c.Ended() && !w.Stay {
 		stop()
 	}
 	return nil
+}
+
+// running reports whether ranges are to be begun.
+func (w *Worker) running() bool {
+	c := w.mode.Load()
+	return c != nil && c.Mode == Running
 }
 
 // tellAll says that the worker lives, and reads what it should do.
@@ -249,7 +258,7 @@ func (w *Worker) job(ctx, stop context.Context, consumer jetstream.Consumer) err
 			w.send(ctx, r)
 		}
 	})
-	j := &job{Worker: w, results: results}
+	j := &job{Worker: w, stop: stop, results: results}
 	defer j.close()
 	for m := range fetched {
 		if err := j.do(ctx, m); err != nil {
@@ -267,7 +276,7 @@ func (w *Worker) job(ctx, stop context.Context, consumer jetstream.Consumer) err
 func (w *Worker) fetchAll(ctx, stop context.Context, consumer jetstream.Consumer, to chan<- jetstream.Msg) {
 	defer close(to)
 	for stop.Err() == nil && ctx.Err() == nil {
-		if c := w.mode.Load(); c == nil || c.Mode != Running {
+		if !w.running() {
 			pause(stop, tick)
 			continue
 		}

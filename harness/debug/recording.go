@@ -37,6 +37,11 @@ type Recording struct {
 	met      []bool // whether the code came to it
 }
 
+// OnTheWay reports whether the sides differ only on the way, to ends that agree.
+func (r *Recording) OnTheWay() bool {
+	return r.Verdict == harness.Agree && r.Divergence != nil && !r.Divergence.Undefined
+}
+
 // Step is one executed native instruction, with the processor as it was before.
 type Step struct {
 	harness.Native

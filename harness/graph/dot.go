@@ -32,6 +32,12 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 		}
 		fmt.Fprintf(b, "  b%d [label=%s%s];\n", i, left(lines), style)
 	}
+	if len(g.Entry) > 0 && len(g.Blocks) > 0 {
+		fmt.Fprintf(b, "  entry [label=%s];\n  entry -> b0 [color=\"%s\"];\n", left(append([]string{entryLine, ""}, g.Entry...)), edgeColours[Next])
+	}
+	if len(g.Rest) > 0 {
+		fmt.Fprintf(b, "  rest [label=%s];\n", left(append([]string{restLine, ""}, g.Rest...)))
+	}
 	for _, e := range g.Edges {
 		label := ""
 		if e.Kind != Next {
@@ -45,6 +51,12 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 	fmt.Fprintln(b, "}")
 	return b.Flush()
 }
+
+// What stands for the code that belongs to no instruction.
+const (
+	entryLine = "(entry)"
+	restLine  = "(behind the program)"
+)
 
 func times(n uint64) string {
 	if n == 1 {

@@ -21,13 +21,17 @@ type Graph struct {
 	Edges  []Edge
 	Runs   int    // inputs that were counted; 0: there are no counts
 	Native string // whose machine code stands beside the blocks; "" for none
+
+	// Entry and Rest are the machine code in front of the first instruction and
+	// behind the last one, which belong to no block.
+	Entry, Rest []string
 }
 
 // Block is a run of instructions without a jump into or out of its middle.
 type Block struct {
 	Start     int      // pc of the first instruction
 	Lines     []string // its instructions, as tcpdump -d prints them
-	Native    []string // its machine code; that in front of the first block belongs to no instruction
+	Native    []string // its machine code
 	Count     uint64   // how often it was executed
 	Reachable bool
 }
@@ -128,11 +132,12 @@ func (g *Graph) Count(m *bpf.Machine, inputs []kernelabi.Input, sem kernelabi.Se
 	}
 }
 
-// AddNative puts the machine code of the image beside the blocks. An image
-// without a map of instructions has none that belongs to a block.
-func (g *Graph) AddNative(img *kernelabi.Image) error {
+// AddNative puts the machine code of the image, which jit made, beside the
+// blocks. An image without a map of instructions has none that belongs to a
+// block.
+func (g *Graph) AddNative(jit string, img *kernelabi.Image) error {
 	if len(img.PCMap) == 0 {
-		return fmt.Errorf("%s: nobody knows which code belongs to which instruction of this image", img.Origin)
+		return fmt.Errorf("%s: nobody knows which code belongs to which instruction of this image", jit)
 	}
 	blockOf := make([]int, len(img.PCMap)) // by pc
 	for i, b := range g.Blocks {
@@ -140,12 +145,15 @@ func (g *Graph) AddNative(img *kernelabi.Image) error {
 			blockOf[b.Start+j] = i
 		}
 	}
-	g.Native = img.Origin
+	g.Native = jit
 	for _, n := range listing.Disassemble(img) {
+		lines := &g.Rest
 		if pc := img.PCAt(n.Offset); pc >= 0 {
-			b := &g.Blocks[blockOf[pc]]
-			b.Native = append(b.Native, fmt.Sprintf("%4x: %s", n.Offset, n.Text))
+			lines = &g.Blocks[blockOf[pc]].Native
+		} else if n.Offset < img.PCMap[0] {
+			lines = &g.Entry
 		}
+		*lines = append(*lines, fmt.Sprintf("%4x: %s", n.Offset, n.Text))
 	}
 	return nil
 }

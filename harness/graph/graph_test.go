@@ -3,12 +3,18 @@ package graph
 import (
 	"encoding/xml"
 	"errors"
+	"html"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/corpus"
+	"github.com/kjit-project/kjit/harness/listing"
 	"github.com/kjit-project/kjit/jitarm"
 	"github.com/kjit-project/kjit/jitx86"
 	"github.com/kjit-project/kjit/kernelabi"
@@ -118,16 +124,99 @@ func TestNative(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := New(p.Name, p.Program)
-		if err := g.AddNative(img); err != nil {
+		if err := g.AddNative(name, img); err != nil {
 			t.Fatal(err)
 		}
+		if g.Native != name || len(g.Entry) == 0 || !strings.HasPrefix(g.Entry[0], "   0: ") {
+			t.Errorf("%s: drawn as %s with the entry %q", name, g.Native, g.Entry)
+		}
+		all := len(g.Entry) + len(g.Rest)
 		for _, b := range g.Blocks {
+			all += len(b.Native)
 			if len(b.Native) == 0 {
 				t.Errorf("%s: the block at %d has no code", name, b.Start)
 			}
 		}
-		if err := g.AddNative(&kernelabi.Image{Origin: "an import", Profile: profile}); err == nil {
+		if n := len(listing.Disassemble(img)); all != n {
+			t.Errorf("%s: %d of %d instructions are drawn", name, all, n)
+		}
+		var svg, dot strings.Builder
+		if err := errors.Join(g.WriteSVG(&svg), g.WriteDOT(&dot)); err != nil {
+			t.Fatal(err)
+		}
+		wellFormed(t, svg.String())
+		for _, line := range append(g.Entry, g.Rest...) {
+			if !strings.Contains(html.UnescapeString(svg.String()), ">"+line+"</text>") || !strings.Contains(dot.String(), line) {
+				t.Errorf("%s: %q is not drawn", name, line)
+			}
+		}
+		if !strings.Contains(svg.String(), ">(entry)<") || !strings.Contains(dot.String(), "entry -> b0") {
+			t.Errorf("%s: the entry is no block of its own", name)
+		}
+		if err := g.AddNative("an import", &kernelabi.Image{Origin: "an import", Profile: profile}); err == nil {
 			t.Error("an image without a map was taken")
 		}
+	}
+}
+
+// The signs that a drawing has are explained, and no others; edges have their
+// counts, which do not leave the drawing.
+func TestSigns(t *testing.T) {
+	prog := bpf.Program{
+		{Code: bpf.LdBAbs},
+		{Code: bpf.JeqK, K: 1, JT: 2},
+		{Code: bpf.JeqK, K: 2, JT: 3, JF: 2},
+		{Code: bpf.RetK, K: 1},
+		{Code: bpf.RetK, K: 2},
+		{Code: bpf.RetK, K: 3},
+		{Code: bpf.RetK, K: 4},
+	}
+	g := New("signs", prog)
+	draw := func() string {
+		var svg strings.Builder
+		if err := g.WriteSVG(&svg); err != nil {
+			t.Fatal(err)
+		}
+		wellFormed(t, svg.String())
+		return svg.String()
+	}
+	always := []string{"true: the condition holds (jt)", "false: it does not (jf)", "no way leads here"}
+	counted := []string{"dashed: no input goes this way", "more colour: more of the inputs come here"}
+	never := []string{"jump, whatever the condition", "the next instruction"}
+	check := func(svg string, has, hasNot []string) {
+		t.Helper()
+		for _, text := range has {
+			if strings.Count(svg, ">"+text+"<") != 1 {
+				t.Errorf("it does not say once: %s", text)
+			}
+		}
+		for _, text := range hasNot {
+			if strings.Contains(svg, ">"+text+"<") {
+				t.Errorf("it says %s", text)
+			}
+		}
+	}
+	check(draw(), always[:2], append(counted, never...))
+	m, err := bpf.Compile(prog, bpf.Socket, bpf.RulesLinux4_5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inputs []kernelabi.Input
+	for range 12345 {
+		inputs = append(inputs, kernelabi.NewSkb([]byte{1}))
+	}
+	g.Count(m, append(inputs, kernelabi.NewSkb([]byte{3})), kernelabi.Semantics{})
+	svg := draw()
+	check(svg, append(always[:2], counted...), never)
+	counts := regexp.MustCompile(`<text class="soft num" x="(\d+)" y="\d+" text-anchor="(\w+)">(\d+)</text>`).FindAllStringSubmatch(svg, -1)
+	var got []string
+	for _, c := range counts {
+		got = append(got, c[3])
+		if x, err := strconv.Atoi(c[1]); err != nil || c[2] == "end" && x < 7*len(c[3]) {
+			t.Errorf("the count %s ends at %s", c[3], c[1])
+		}
+	}
+	if diff := cmp.Diff([]string{"12345", "1", "0", "1"}, got); diff != "" {
+		t.Errorf("counts of edges: %s", diff)
 	}
 }

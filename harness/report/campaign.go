@@ -99,15 +99,15 @@ func (r *Report) addCampaign(dir string) error {
 			Full: percent(uint64(edges), emulator.Edges), Bad: t.Diverge > 0,
 		})
 	}
-	c.Map = newMap(settings, s)
+	c.Map = newMap(settings, s, campaign.ReadRefused(dir))
 	c.Growth, c.History = growth(settings.JITs, s.History())
 	for _, f := range s.Findings() {
 		listed := &Listed{Programs: thousands(f.Count)}
 		file := filepath.Join(dir, "findings", f.Signature().String()+repro.Extension)
 		if found, err := repro.Read(file); err == nil {
-			listed.Finding = newFinding(found, dir, file)
+			listed.Finding = newFinding(found, dir, file, settings.Profile)
 		} else {
-			listed.Finding = campaignFinding(f, settings.Seed, dir)
+			listed.Finding = campaignFinding(f, settings.Seed, dir, settings.Profile)
 		}
 		listed.Finding.fact("programs", "diverge so in "+count(f.Count, "program")+" that were looked at closely")
 		r.addFinding(listed.Finding)
@@ -138,7 +138,7 @@ func (r *Report) addRepro(file string) error {
 		}
 		return err
 	}
-	r.addFinding(newFinding(found, file, file))
+	r.addFinding(newFinding(found, file, file, ""))
 	s := Source{Name: line(file), What: "recorded divergence", Counts: count(len(found.Program), "instruction"), Verdict: string(found.Expect), Bad: found.Expect == repro.Diverge}
 	switch found.Expect {
 	case repro.Diverge:

@@ -122,9 +122,11 @@ func (r *reader) endChecks() {
 	s := Source{Name: c.Name, What: "recorded facts", Counts: count(c.all, "check"), Verdict: "all hold", Bad: c.failed > 0 || !c.ended}
 	switch {
 	case c.failed > 0:
-		s.Verdict = count(c.failed, "fact") + " wrong"
+		s.Verdict = count(c.failed, "wrong fact")
+		r.wrong.Facts += c.failed
 	case !c.ended:
 		s.Verdict = "not ended"
+		r.wrong.checks++
 	}
 	r.sources = append(r.sources, s)
 }

@@ -19,10 +19,12 @@ type Map struct {
 	Targets []string
 	Bands   []Band
 	Seen    []string // by target: "62 of 64"
-	Ran     [2]int   // opcodes that some target ran, by kind of program
-	Width   int      // of the picture
-	Height  int
-	Desc    string
+
+	External bool   // there is a JIT of its user's, whose forms nobody knows
+	Ran      [2]int // opcodes that some target ran, by kind of program
+	Width    int    // of the picture
+	Height   int
+	Desc     string
 }
 
 // Band is a group of entries that stand side by side.
@@ -121,7 +123,9 @@ type covered struct {
 	takes func(bpf.Instruction) bool // nil: nobody knows
 }
 
-func newCovered(name string, features engine.TargetFeatures, s *campaign.State) *covered {
+// newCovered asks the JIT of a name what it takes; refused is what is known of one
+// that is not here, nil for nothing.
+func newCovered(name string, features engine.TargetFeatures, s *campaign.State, refused []uint32) *covered {
 	c := &covered{shown: map[uint32]bool{}, forms: map[uint32]map[uint32]bool{}, blame: map[string]bool{}}
 	for _, n := range features.Entries {
 		c.shown[n] = true
@@ -130,6 +134,9 @@ func newCovered(name string, features engine.TargetFeatures, s *campaign.State) 
 		if f.Target == name {
 			c.blame[f.Rule] = true
 		}
+	}
+	if refused != nil {
+		c.takes = func(ins bpf.Instruction) bool { return !slices.Contains(refused, engine.EntryOf(ins, bpf.Socket)) }
 	}
 	p, err := harness.ProfileByName(name)
 	if err != nil {
@@ -191,14 +198,16 @@ func (c *covered) cell(ins bpf.Instruction) Cell {
 	return Cell{State: stateUnseen, Mark: "·", Words: "not seen"}
 }
 
-// newMap makes the map of a campaign.
-func newMap(settings *campaign.Settings, s *campaign.State) *Map {
+// newMap makes the map of a campaign. refused is what its external JITs leave to
+// the interpreter, by name.
+func newMap(settings *campaign.Settings, s *campaign.State, refused map[string][]uint32) *Map {
 	m := &Map{Width: mapLabel}
 	features := s.Features()
 	var all []*covered
 	for i, name := range settings.JITs {
 		m.Targets = append(m.Targets, line(name))
-		all = append(all, newCovered(name, features[i], s))
+		m.External = m.External || strings.HasPrefix(name, pluginPrefix)
+		all = append(all, newCovered(name, features[i], s, refused[name]))
 	}
 	seen, taken := make([]int, len(all)), make([]int, len(all))
 	numEntries := uint32(256 + bpf.NumExtensions)

@@ -35,6 +35,7 @@ type Finding struct {
 	MorePairs int
 	Plain     string   // a listing that is none of ours
 	Rerun     []string // commands
+	Trust     string   // the program that the command starts, "" for none
 	Archive   string   // the file to run, where there is none
 	Again     int      // how often the same was found besides, on other inputs or in other files
 
@@ -65,7 +66,13 @@ type Input struct {
 type Dump struct{ Offset, Hex, Text string }
 
 // Size is the size of program and input in words.
-func (f *Finding) Size() string { return count(f.insns, "instruction") + ", " + f.Input.Size }
+func (f *Finding) Size() string {
+	size := count(f.insns, "instruction")
+	if f.Input.Size != "" {
+		size += ", " + f.Input.Size
+	}
+	return size
+}
 
 // partsAt finds the instruction in the sentence that says where both sides part,
 // see [harness.Place.Story]; -1 if there is none.
@@ -80,10 +87,10 @@ func partsAt(how string) int {
 }
 
 // newFinding tells a repro. file is where it can be run from, "" if it is in no
-// file of its own.
-func newFinding(r *repro.Repro, source, file string) *Finding {
+// file of its own; profile is the kernel that its JIT was told to emit for.
+func newFinding(r *repro.Repro, source, file, profile string) *Finding {
 	f := &Finding{
-		Signature: r.Signature(), Source: line(source), Want: line(r.Want), Got: line(r.Got), How: line(r.How),
+		Signature: r.Signature(), Source: line(source), Want: hexed(line(r.Want)), Got: hexed(line(r.Got)), How: line(r.How),
 		State: block(r.Place), insns: len(r.Program), Input: newInput(r.Input),
 	}
 	f.fact("JIT", r.JIT)
@@ -106,7 +113,7 @@ func newFinding(r *repro.Repro, source, file string) *Finding {
 	f.addProgram(r.Program, at)
 	f.Listing, f.Plain = parseListing(r.Listing, at)
 	f.Listing, f.MorePairs = around(f.Listing, func(p Pair) bool { return p.Parts })
-	f.rerun(r, file)
+	f.rerun(r, file, profile)
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\n%v", f.Signature, r.Program)
 	f.key = strconv.FormatUint(h.Sum64(), 16)
@@ -134,15 +141,28 @@ func (f *Finding) addProgram(prog bpf.Program, at int) {
 	f.Program, f.MoreInsns = around(f.Program, func(i Instruction) bool { return i.Parts })
 }
 
-// rerun says how the finding is run again.
-func (f *Finding) rerun(r *repro.Repro, file string) {
+// pluginPrefix in front of a command is a JIT of its user's.
+const pluginPrefix = "exec:"
+
+// rerun says how the finding is run again. A command that is a JIT has to be
+// named: kjit starts none because a file says so.
+func (f *Finding) rerun(r *repro.Repro, file, profile string) {
 	if file == "" {
 		file = r.Name()
 		if data, err := r.Format(); err == nil && len(data) <= 4*maxBlock {
 			f.Archive = strings.ToValidUTF8(string(data), "\uFFFD")
 		}
 	}
-	f.Rerun = append(f.Rerun, "kjit replay "+quoted(filepath.ToSlash(file)))
+	again := "kjit replay " + quoted(filepath.ToSlash(file))
+	if command, ok := strings.CutPrefix(r.JIT, pluginPrefix); ok {
+		f.Trust = line(command)
+		// A comma would separate JITs.
+		again += " --jit " + quoted(pluginPrefix+strings.ReplaceAll(command, ",", `\,`))
+		if profile != "" {
+			again += " --profile " + quoted(profile)
+		}
+	}
+	f.Rerun = append(f.Rerun, again)
 }
 
 // around bounds the rows of a listing: those in front of and behind the first
@@ -208,9 +228,9 @@ func dump(data []byte) (rows []Dump, more int) {
 }
 
 // campaignFinding tells a finding whose file is not there yet.
-func campaignFinding(f *campaign.Finding, seed uint64, source string) *Finding {
+func campaignFinding(f *campaign.Finding, seed uint64, source, profile string) *Finding {
 	return newFinding(&repro.Repro{
 		JIT: f.Target, Kind: f.Kind, Expect: repro.Diverge, Divergence: f.How, Rule: f.Rule, Want: f.Want, Got: f.Got,
 		Found: fmt.Sprintf("kjit fuzz, seed %d, case %d", seed, f.Case), Program: f.Program, Input: f.Input,
-	}, source, "")
+	}, source, "", profile)
 }

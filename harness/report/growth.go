@@ -13,9 +13,8 @@ import (
 // Growth is a chart of what the targets of a campaign had shown by when.
 type Growth struct {
 	ID, Title, Desc string
-	Lines           []Curve
+	Lines           []Curve // the one that ends highest first
 	Across, Up      []Tick
-	Height          int
 }
 
 // Curve is that of a target.
@@ -26,7 +25,6 @@ type Curve struct {
 	Points string // of a polyline
 	EndY   int
 	Value  string // at its end
-	LabelY int    // of its name
 }
 
 // Tick is a value on an axis.
@@ -37,10 +35,10 @@ type Tick struct {
 
 // Places of the chart in pixels.
 const (
-	growthLeft, growthRight  = 56, 340
-	growthTop, growthBottom  = 44, 250
-	growthSeries             = 4      // colours
-	growthLabel, growthLines = 16, 12 // distance of names; how many curves are drawn
+	growthLeft, growthRight = 56, 340
+	growthTop, growthBottom = 44, 250
+	growthSeries            = 4  // colours
+	growthLines             = 12 // how many curves are drawn
 )
 
 // maxHistory is how many rows of the history the table has.
@@ -84,15 +82,11 @@ func growth(jits []string, history []campaign.Point) (charts []*Growth, rows []H
 				fmt.Fprintf(&b, "%d,%d ", x(p.Programs), y(end))
 			}
 			g.Lines = append(g.Lines, Curve{
-				Series: i % growthSeries, Dash: i/growthSeries%2 == 1, Name: shorten(line(name), 24), Points: strings.TrimSpace(b.String()),
+				Series: i % growthSeries, Dash: i/growthSeries%2 == 1, Name: shorten(line(name), 40), Points: strings.TrimSpace(b.String()),
 				EndY: y(end), Value: thousands(end),
 			})
 		}
-		spread(g.Lines)
-		g.Height = growthBottom + 40
-		for _, l := range g.Lines {
-			g.Height = max(g.Height, l.LabelY+8)
-		}
+		slices.SortStableFunc(g.Lines, func(a, b Curve) int { return cmp.Compare(a.EndY, b.EndY) })
 		lastX := -100
 		for i, p := range history {
 			if at := x(p.Programs); at-lastX >= 70 && (i == len(history)-1 || x(last64(history))-at >= 50) {
@@ -114,20 +108,6 @@ func growth(jits []string, history []campaign.Point) (charts []*Growth, rows []H
 }
 
 func last64(history []campaign.Point) uint64 { return history[len(history)-1].Programs }
-
-// spread keeps the names at the ends of curves apart, in the order of the ends.
-func spread(lines []Curve) {
-	order := make([]*Curve, len(lines))
-	for i := range lines {
-		order[i] = &lines[i]
-	}
-	slices.SortStableFunc(order, func(a, b *Curve) int { return cmp.Compare(a.EndY, b.EndY) })
-	free := growthTop
-	for _, l := range order {
-		l.LabelY = max(l.EndY+4, free)
-		free = l.LabelY + growthLabel
-	}
-}
 
 // table has the points of a history as text, of many some.
 func table(history []campaign.Point) (rows []HistoryRow) {

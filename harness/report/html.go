@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/kjit-project/kjit/harness/paper"
@@ -43,7 +44,8 @@ type page struct {
 	Sources   []Source
 	Problems  []string
 	List      []*Listed
-	ListMore  int
+	All       int // divergences
+	ListMore  int // that are not in the list
 	Findings  []*Finding
 	Left      int // findings that are not told
 	Campaigns []*Campaign
@@ -84,7 +86,11 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			p.List = append(p.List, &Listed{f, programs[f.key], told})
 		}
 	}
-	p.Left, p.ListMore = len(r.findings)-len(p.Findings), len(r.findings)-len(p.List)
+	p.Left = len(r.findings) - len(p.Findings)
+	untold := r.untold()
+	p.List = append(p.List, untold[:min(len(untold), maxFindings-len(p.List))]...)
+	p.All = r.Wrong().Divergences
+	p.ListMore = p.All - len(p.List)
 	for _, t := range r.tables {
 		published, err := newPublished(t)
 		if err != nil {
@@ -119,21 +125,17 @@ func newPublished(t *paper.Table) (Published, error) {
 	return out, nil
 }
 
-// verdict is the report in a sentence.
+// verdict is the report in a sentence or two.
 func (r *Report) verdict() string {
-	bad := 0
-	for _, s := range r.sources {
-		if s.Bad {
-			bad++
-		}
-	}
+	w := r.Wrong()
+	others := strings.Join(w.others(), ", ")
 	switch {
-	case len(r.findings) > 0:
-		return fmt.Sprintf("%s: machine code does not do what its program says.", count(len(r.findings), "divergence"))
-	case bad > 0:
-		return fmt.Sprintf("Not all is as it should be in %s.", count(bad, "source"))
-	case len(r.problems) > 0:
-		return "A command ended with an error."
+	case w.Divergences > 0 && others != "":
+		return fmt.Sprintf("%s: machine code does not do what its program says. Besides: %s.", count(w.Divergences, "divergence"), others)
+	case w.Divergences > 0:
+		return fmt.Sprintf("%s: machine code does not do what its program says.", count(w.Divergences, "divergence"))
+	case others != "":
+		return fmt.Sprintf("Not all is as it should be: %s.", others)
 	}
 	return "Everything that was compared agrees."
 }

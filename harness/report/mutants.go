@@ -136,6 +136,7 @@ func (r *reader) endMutants() {
 		s.Verdict, s.Bad = "a list: none was hunted", false
 	case s.Bad:
 		s.Verdict = fmt.Sprintf("%d not found", len(m.Rows)-m.Found)
+		r.wrong.Mutants += len(m.Rows) - m.Found
 	}
 	r.sources = append(r.sources, s)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/kjit-project/kjit/harness/judge"
 	"github.com/kjit-project/kjit/harness/paper"
 	"github.com/kjit-project/kjit/harness/repro"
 )
@@ -188,7 +189,13 @@ func (r *reader) fuzz(data []byte) error {
 			Why                                 string
 			Rules, Edges                        uint64
 		}
-		Findings []struct{ Signature string }
+		Findings []struct {
+			JIT, Rule    string
+			Kind         judge.Kind
+			Programs     uint64
+			Instructions int
+			Want, Got    string
+		}
 	}
 	if err := json.Unmarshal(data, &f); err != nil {
 		return err
@@ -209,6 +216,12 @@ func (r *reader) fuzz(data []byte) error {
 	if len(f.Findings) > 0 {
 		s.Bad, s.Verdict = true, count(len(f.Findings), "finding")
 		c.More = fmt.Sprintf("%s: name the folder %s to have them told", s.Verdict, c.Name)
+	}
+	for _, f := range f.Findings {
+		r.addListed(&Listed{Programs: thousands(f.Programs), Finding: &Finding{
+			Signature: judge.Signature{Runner: line(f.JIT), Rule: line(f.Rule), Kind: judge.Kind(line(string(f.Kind)))},
+			Want:      hexed(line(f.Want)), Got: hexed(line(f.Got)), insns: f.Instructions,
+		}})
 	}
 	r.sources = append(r.sources, s)
 	return nil

@@ -20,6 +20,7 @@ type Replay struct {
 
 	diverged int
 	total    int
+	told     bool // a divergence is among the report's findings
 }
 
 // PacketRow is a packet in every runner.
@@ -163,9 +164,10 @@ func (r *reader) divergence(data []byte) error {
 	if err != nil {
 		return err
 	}
-	f := newFinding(found, r.name, "")
+	f := newFinding(found, r.name, "", "")
 	f.fact("input", fmt.Sprintf("number %d of the replay", d.Packet))
 	r.addFinding(f)
+	rep.told = true
 	return nil
 }
 
@@ -229,6 +231,9 @@ func (r *reader) endReplay() {
 		s.Verdict = fmt.Sprintf("%s with a divergence", count(rep.diverged, "input"))
 	case s.Bad:
 		s.Verdict = "diverges"
+	}
+	if s.Bad && !rep.told {
+		r.wrong.replays++
 	}
 	r.sources = append(r.sources, s)
 }

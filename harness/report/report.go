@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kjit-project/kjit/harness/paper"
 )
@@ -43,6 +44,8 @@ type Report struct {
 	tables    []*paper.Table
 	findings  []*Finding
 	known     map[string]*Finding // by signature and program
+	listed    []*Listed           // findings of which no program is known
+	wrong     Wrong               // but for divergences and errors
 	problems  []string            // errors that commands ended with
 }
 
@@ -92,8 +95,70 @@ func (r *Report) addFinding(f *Finding) {
 	r.findings = append(r.findings, f)
 }
 
-// Findings is the number of different findings.
-func (r *Report) Findings() int { return len(r.findings) }
+// Wrong counts what is not as it should be.
+type Wrong struct {
+	Divergences int // different findings
+	Facts       int // that do not hold
+	Mutants     int // that were hunted and not found
+	Errors      int // that commands ended with
+
+	replays, checks int // that diverge, and nothing says where; that did not end
+}
+
+// Wrong counts what the page shows that is not as it should be.
+func (r *Report) Wrong() Wrong {
+	w := r.wrong
+	w.Divergences, w.Errors = len(r.findings)+len(r.untold()), len(r.problems)
+	return w
+}
+
+// String is what is wrong in words: "2 divergences, 1 wrong fact".
+func (w Wrong) String() string {
+	words := w.others()
+	if w.Divergences > 0 || len(words) == 0 {
+		words = slices.Insert(words, 0, count(w.Divergences, "divergence"))
+	}
+	return strings.Join(words, ", ")
+}
+
+// others are the counts but that of divergences.
+func (w Wrong) others() (words []string) {
+	for _, c := range []struct {
+		n    int
+		noun string // of one
+		more string // of several, "" for the noun with an s
+	}{
+		{w.replays, "replay that diverges", "replays that diverge"},
+		{w.Facts, "wrong fact", ""},
+		{w.checks, "check of facts that did not end", "checks of facts that did not end"},
+		{w.Mutants, "mutant not found", "mutants not found"},
+		{w.Errors, "error", ""},
+	} {
+		switch {
+		case c.n > 1 && c.more != "":
+			words = append(words, thousands(c.n)+" "+c.more)
+		case c.n == 1:
+			words = append(words, "1 "+c.noun)
+		case c.n > 1:
+			words = append(words, count(c.n, c.noun))
+		}
+	}
+	return words
+}
+
+// addListed adds a finding of which no program is known, once.
+func (r *Report) addListed(l *Listed) {
+	if len(r.listed) < maxFindings && !slices.ContainsFunc(r.listed, func(o *Listed) bool { return o.Signature == l.Signature }) {
+		r.listed = append(r.listed, l)
+	}
+}
+
+// untold are the findings of which nothing but the signature is known.
+func (r *Report) untold() []*Listed {
+	return slices.DeleteFunc(slices.Clone(r.listed), func(l *Listed) bool {
+		return slices.ContainsFunc(r.findings, func(f *Finding) bool { return f.Signature == l.Signature })
+	})
+}
 
 // Bad reports whether something that was read is not as it should be.
 func (r *Report) Bad() bool {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/corpus"
 	"github.com/kjit-project/kjit/harness/campaign"
+	"github.com/kjit-project/kjit/harness/engine"
 	"github.com/kjit-project/kjit/harness/judge"
 	"github.com/kjit-project/kjit/harness/paper"
 	"github.com/kjit-project/kjit/harness/repro"
@@ -89,8 +91,8 @@ func TestCampaign(t *testing.T) {
 		if err := r.Add(dir); err != nil {
 			t.Fatal(err)
 		}
-		if r.Findings() != 1 || !r.Bad() {
-			t.Errorf("%d findings, bad %v", r.Findings(), r.Bad())
+		if r.Wrong().Divergences != 1 || !r.Bad() {
+			t.Errorf("%d findings, bad %v", r.Wrong().Divergences, r.Bad())
 		}
 		return write(t, r)
 	}
@@ -229,8 +231,8 @@ func TestFindingsOfTheCorpus(t *testing.T) {
 	if err := r.Add(dir); err != nil {
 		t.Fatal(err)
 	}
-	if r.Findings() != len(findings) {
-		t.Errorf("%d of %d findings", r.Findings(), len(findings))
+	if r.Wrong().Divergences != len(findings) {
+		t.Errorf("%d of %d findings", r.Wrong().Divergences, len(findings))
 	}
 	page := write(t, r)
 	check(t, page)
@@ -427,5 +429,107 @@ func TestMistakes(t *testing.T) {
 	}
 	if err := New(Options{}).Add(dir); err == nil || !strings.Contains(err.Error(), "campaign.json") {
 		t.Errorf("half a campaign: %v", err)
+	}
+}
+
+// What is counted is what the page shows, once, whatever told of it.
+func TestWrong(t *testing.T) {
+	const (
+		fuzz = `{"type":"fuzz","state":"st","programs":9,"targets":[{"jit":"a","diverge":1}],"findings":[` +
+			`{"signature":"a.and-k.value","jit":"a","rule":"and-k","kind":"value","programs":3,"instructions":3,"want":"70000","got":"0"}]}`
+		calm    = `{"type":"fuzz","state":"st","programs":9,"targets":[{"jit":"a"}],"findings":[]}`
+		failed  = `{"type":"check","file":"f","line":1,"kind":"k","name":"n","outcome":"failed","reason":"input 1: no\ninput 2: no"}` + "\n"
+		checks  = failed + failed + `{"type":"summary","passed":0,"failed":2,"skipped":0}`
+		mutants = `{"type":"mutant","name":"m","found":false}` + "\n" + `{"type":"summary","mutants":1}`
+		replay  = `{"type":"summary","runner":"a","agree":1,"diverge":1}`
+	)
+	found, err := (&repro.Repro{JIT: "a", Expect: repro.Diverge, Divergence: judge.Value, Rule: "and-k", Program: bpf.Program{{Code: bpf.RetK}}, Input: kernelabi.NewSkb(nil)}).Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(string(found))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := `{"type":"divergence","packet":1,"runner":"a","repro":` + string(text) + "}\n" + replay
+	for _, tt := range []struct {
+		desc          string
+		from          []string
+		want, verdict string
+	}{
+		{"Nothing is wrong.", []string{calm}, "0 divergences", "Everything that was compared agrees."},
+		{"A campaign is known by what it printed.", []string{fuzz}, "1 divergence", "1 divergence: machine code does not do what its program says."},
+		{"It is printed twice.", []string{fuzz, fuzz}, "1 divergence", "1 divergence: machine code does not do what its program says."},
+		{"The same is told in full.", []string{fuzz, told}, "1 divergence", "1 divergence: machine code does not do what its program says."},
+		{"Facts are wrong besides.", []string{fuzz, checks}, "1 divergence, 2 wrong facts", "1 divergence: machine code does not do what its program says. Besides: 2 wrong facts."},
+		{"Facts alone are wrong.", []string{calm, checks}, "2 wrong facts", "Not all is as it should be: 2 wrong facts."},
+		{"Checks have no end.", []string{failed}, "1 wrong fact", "Not all is as it should be: 1 wrong fact."},
+		{"A mutant is not found.", []string{mutants}, "1 mutant not found", "Not all is as it should be: 1 mutant not found."},
+		{"Replays diverge and do not tell where.", []string{replay, replay}, "2 replays that diverge", "Not all is as it should be: 2 replays that diverge."},
+		{"A command fails.", []string{`{"type":"error","message":"m"}`}, "1 error", "Not all is as it should be: 1 error."},
+	} {
+		r := New(Options{})
+		for _, text := range tt.from {
+			if err := r.AddJSON("x", strings.NewReader(text)); err != nil {
+				t.Fatalf("%s %v", tt.desc, err)
+			}
+		}
+		if got := r.Wrong().String(); got != tt.want {
+			t.Errorf("%s %q, want %q", tt.desc, got, tt.want)
+		}
+		page := write(t, r)
+		check(t, page)
+		if text := words(t, page); !strings.Contains(text, tt.verdict+" Summary") {
+			t.Errorf("%s The page does not say %q: %.200s", tt.desc, tt.verdict, text)
+		}
+		rows := regexp.MustCompile(`<th scope="row" class="nowrap">(<a [^>]*>)?<code>a\.and-k\.value</code>`).FindAllString(page, -1)
+		if slices.Contains(tt.from, fuzz) != (len(rows) == 1) {
+			t.Errorf("%s The finding is %d times in the list", tt.desc, len(rows))
+		}
+	}
+}
+
+// Whoever copies the command runs the finding again.
+func TestRerun(t *testing.T) {
+	for _, tt := range []struct{ desc, jit, file, profile, want string }{
+		{"A JIT of kjit's.", "linux-3.0-x86_64", "st/f.txtar", "", "kjit replay st/f.txtar"},
+		{"A command is named.", "exec:./myjit", "st/f.txtar", "", "kjit replay st/f.txtar --jit exec:./myjit"},
+		{"It emits for a kernel.", "exec:./myjit", "st/f.txtar", "linux-3.0-x86_64", "kjit replay st/f.txtar --jit exec:./myjit --profile linux-3.0-x86_64"},
+		{"It has arguments, a comma and quotes.", `exec:./my jit -x a,b 'c d'`, "f.txtar", "", `kjit replay f.txtar --jit 'exec:./my jit -x a\,b '\''c d'\'''`},
+		{"A shell would do something.", "exec:x;reboot $(y)", "-f.txtar", "", `kjit replay ./-f.txtar --jit 'exec:x;reboot $(y)'`},
+	} {
+		f := newFinding(&repro.Repro{JIT: tt.jit, Rule: "and-k", Divergence: judge.Value, Want: "4294901760", Got: "7"}, "x", tt.file, tt.profile)
+		if diff := cmp.Diff([]string{tt.want}, f.Rerun); diff != "" {
+			t.Errorf("%s %s", tt.desc, diff)
+		}
+		if trusts := f.Trust != ""; trusts != strings.HasPrefix(tt.jit, "exec:") {
+			t.Errorf("%s It says that %q is started", tt.desc, f.Trust)
+		}
+		if f.Want != "4294901760 = 0xffff0000" || f.Got != "7" {
+			t.Errorf("%s want %q, got %q", tt.desc, f.Want, f.Got)
+		}
+	}
+}
+
+// What a JIT that is not here refused is left to the interpreter; of what it was
+// not asked for nobody has seen anything.
+func TestRefused(t *testing.T) {
+	s := campaign.NewState(&campaign.Settings{JITs: []string{"exec:./myjit"}})
+	ins := bpf.Instruction{Code: bpf.LdxMsh}
+	for _, tt := range []struct {
+		desc           string
+		shown, refused []uint32
+		want           string
+	}{
+		{"It refuses this opcode.", nil, []uint32{bpf.LdxMsh, 256}, stateNone},
+		{"It refuses another one.", nil, []uint32{bpf.LdxLen}, stateUnseen},
+		{"It refuses none.", nil, []uint32{}, stateUnseen},
+		{"Nobody knows.", nil, nil, stateUnseen},
+		{"Another build of it took the opcode.", []uint32{bpf.LdxMsh}, []uint32{bpf.LdxMsh}, stateSeen},
+	} {
+		c := newCovered("exec:./myjit", engine.TargetFeatures{Entries: tt.shown}, s, tt.refused)
+		if got := c.cell(ins); got.State != tt.want {
+			t.Errorf("%s It is %s, want %s", tt.desc, got.State, tt.want)
+		}
 	}
 }

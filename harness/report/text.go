@@ -7,6 +7,15 @@ import (
 	"unicode/utf8"
 )
 
+// hexed puts hex beside an outcome that is a number alone.
+func hexed(text string) string {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n < 10 {
+		return text
+	}
+	return fmt.Sprintf("%s = %#x", text, n)
+}
+
 // count is a number with its noun: "1 finding", "1,234 programs".
 func count[N int | uint64](n N, noun string) string {
 	text := thousands(n) + " " + noun

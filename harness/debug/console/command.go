@@ -218,7 +218,7 @@ func run(ctx context.Context, p *printer, args string) error {
 		return fmt.Errorf("%q: want how many packets, 1 at least", args)
 	}
 	var passes, fails int
-	var diverging []string
+	var diverging, onTheWay []string
 	stop := p.s.Continue()
 	for {
 		if !stop.End {
@@ -231,8 +231,11 @@ func run(ctx context.Context, p *printer, args string) error {
 		} else {
 			fails++
 		}
-		if r.Verdict == harness.Diverge {
-			diverging = append(diverging, strconv.Itoa(p.s.Index()+1))
+		switch name := strconv.Itoa(p.s.Index() + 1); {
+		case r.Verdict == harness.Diverge:
+			diverging = append(diverging, name)
+		case r.OnTheWay():
+			onTheWay = append(onTheWay, name)
 		}
 		if n--; n == 0 || p.s.Index()+1 == len(p.s.Inputs) {
 			break
@@ -246,12 +249,18 @@ func run(ctx context.Context, p *printer, args string) error {
 		stop = p.s.Enter()
 	}
 	p.printf("bpf passes:%d fails:%d\n", passes, fails)
+	if p.s.Image == nil {
+		return nil
+	}
+	name := p.s.Target.Name()
 	switch {
-	case p.s.Image == nil:
-	case len(diverging) == 0:
-		p.printf("%s agrees on all of them\n", p.s.Target.Name())
-	default:
-		p.printf("%s diverges on %d of them: %s\n", p.s.Target.Name(), len(diverging), few(diverging))
+	case len(diverging) > 0:
+		p.printf("%s diverges on %d of them: %s\n", name, len(diverging), few(diverging))
+	case len(onTheWay) == 0:
+		p.printf("%s agrees on all of them\n", name)
+	}
+	if len(onTheWay) > 0 {
+		p.printf("%s returns the same on %d of them, but differs on the way: %s\n", name, len(onTheWay), few(onTheWay))
 	}
 	return nil
 }

@@ -104,6 +104,8 @@ func TestFind(t *testing.T) {
 const byte0 = "3,48 0 0 1,48 0 0 0,22 0 0 0"
 
 func TestCommands(t *testing.T) {
+	// Both sides return 0, with different A until then.
+	const onTheWay = "load pcap three\njit mutant:x86-and-imm16\nload bpf 5,0 0 0 4294967295,84 0 0 4294906420,21 0 1 1,6 0 0 0,6 0 0 0\n"
 	const begin = "load pcap three\nload bpf " + byte0 + "\n"
 	for _, tt := range []struct {
 		desc, script string
@@ -123,6 +125,8 @@ func TestCommands(t *testing.T) {
 		{"A packet is selected.", begin + "select 2\nrun 1", []string{"bpf passes:0 fails:1\n", "agrees on all of them"}, ""},
 		{"One that there is not is an error.", begin + "select 4", nil, "no input 4: there are 1 to 3"},
 		{"A run is one of all packets.", begin + "run", []string{"bpf passes:1 fails:2\nlinux-3.10-x86_64 agrees on all of them\n"}, ""},
+		{"Who differs only on the way returns the same.", onTheWay + "run", []string{"bpf passes:0 fails:3\nmutant:x86-and-imm16 returns the same on 3 of them, but differs on the way: 1, 2, 3\n"}, ""},
+		{"The packet's line says so.", onTheWay + "diff", []string{"packet 1, 2 bytes: the interpreter returns 0, the code returns 0: agree, but differ on the way (until divergence shows where)\n"}, ""},
 		{"It stops at breakpoints, of every packet.", begin + "breakpoint 1\nrun\nrun", []string{"breakpoint in packet 2\npc:    (001)"}, ""},
 		{"Also at the first instruction of the next.", begin + "breakpoint 0\nrun", []string{"breakpoint in packet 2\npc:    (000)"}, ""},
 		{"Packets that end before it are passed.", begin + "breakpoint 1\nselect 3\nrun", []string{"bpf passes:0 fails:1"}, ""},

@@ -75,6 +75,9 @@ func (p *printer) outcome() {
 	p.printf("%s %d, %s: the interpreter returns %s", p.s.Noun(), p.s.Index()+1, plural(len(r.Bytes), "byte"), r.Want.Long())
 	if p.s.Image != nil {
 		p.printf(", the code %s: %s", r.Ending(), r.Verdict)
+		if r.OnTheWay() {
+			p.printf(", but differ on the way (until divergence shows where)")
+		}
 	}
 	p.printf("\n")
 }

@@ -85,6 +85,8 @@ func (m *Model) title() string {
 		end = "no code"
 	case r.Verdict == harness.Diverge:
 		end = "! DIVERGES"
+	case r.OnTheWay():
+		end = "! agree, but differ on the way"
 	}
 	return fmt.Sprintf(" %s  %s %d/%d  %s  %s", base(s.Name), s.Noun(), s.Index()+1, len(s.Inputs), s.Target.Name(), end)
 }

@@ -134,6 +134,8 @@ type layout struct {
 	Ids                     []string // that are there twice
 	Dangling                []string // links into the page that lead nowhere
 	Dim                     []string // texts without enough contrast
+	Silent                  []string // what scrolls sideways and does not say so, or says so and does not
+	Cut                     []string // charts that are cut at the side of a phone
 }
 
 const measure = `(() => {
@@ -171,8 +173,12 @@ const measure = `(() => {
     const [a, b] = [light(over(front, back)), light(back)].sort((x, y) => y - x)
     if ((a + 0.05) / (b + 0.05) < 4.5) dim.push(((a + 0.05) / (b + 0.05)).toFixed(2) + ' ' + name(e))
   }
+  const says = e => parseFloat(getComputedStyle(e, '::after').maxHeight) > 0
+  const silent = !CSS.supports('animation-timeline: scroll(self inline)') ? [] :
+    [...document.querySelectorAll('.scroll, pre')].filter(e => e.checkVisibility() && (e.scrollWidth > e.clientWidth) !== says(e)).map(e => e.scrollWidth + ' of ' + e.clientWidth + ' ' + name(e))
+  const cut = [...document.querySelectorAll('.growth .scroll, pre.command')].filter(e => e.scrollWidth > e.clientWidth).map(name)
   return {
-    ScrollWidth: document.documentElement.scrollWidth, InnerWidth: innerWidth, Outside: outside,
+    Silent: silent, Cut: cut, ScrollWidth: document.documentElement.scrollWidth, InnerWidth: innerWidth, Outside: outside,
     Scripts: document.scripts.length + all.filter(e => [...e.attributes].some(a => a.name.startsWith('on'))).length,
     Headings: [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map(h => h.tagName[1]).join(''), Nameless: nameless, Ids: ids, Dangling: dangling, Dim: dim,
   }
@@ -223,7 +229,11 @@ func TestReportInBrowser(t *testing.T) {
 			}
 			shoot(t, ctx, name)
 			// Everything that can be opened is open.
-			opened, err := chromedp.Run(ctx, chromedp.Evaluate[layout](`document.querySelectorAll('details').forEach(d => { d.open = true }); `+measure))
+			if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.querySelectorAll('details').forEach(d => { d.open = true }); true`)); err != nil {
+				t.Fatal(err)
+			}
+			shoot(t, ctx, name+"-opened") // and a frame for what depends on scrolling
+			opened, err := chromedp.Run(ctx, chromedp.Evaluate[layout](measure))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +253,7 @@ func TestReportInBrowser(t *testing.T) {
 						break
 					}
 				}
-				for problem, list := range map[string][]string{"without a name": l.Nameless, "twice": l.Ids, "leads nowhere": l.Dangling, "contrast below 4.5": l.Dim} {
+				for problem, list := range map[string][]string{"without a name": l.Nameless, "twice": l.Ids, "leads nowhere": l.Dangling, "contrast below 4.5": l.Dim, "scrolls and does not say so": l.Silent, "cut": l.Cut} {
 					if len(list) > 0 {
 						t.Errorf("%s: %s: %d: %q", what, problem, len(list), list[:min(len(list), 8)])
 					}
