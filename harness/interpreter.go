@@ -28,15 +28,9 @@ func (r *Interpreter) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.In
 	if err != nil {
 		return everyInput(out, inputs, rejected(err)), nil
 	}
-	packet := kernelabi.SkbView{Semantics: r.profile.Semantics}
+	view := kernelabi.SkbView{Semantics: r.profile.Semantics}
 	for _, in := range inputs {
-		var view bpf.Input = &packet // one for all: Under allocates one for each
-		if skb, ok := in.(*kernelabi.Skb); ok {
-			packet.Skb = skb
-		} else {
-			view = in.Under(r.profile.Semantics)
-		}
-		out = append(out, ReferenceOutcome(m.Run(view)))
+		out = append(out, ReferenceOutcome(m.Run(view.Of(in))))
 	}
 	return out, nil
 }

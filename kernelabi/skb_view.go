@@ -10,8 +10,18 @@ type SkbView struct {
 }
 
 // Under returns a view of s. It is one small allocation; a loop over many
-// packets that cannot afford it sets the fields of a [SkbView] of its own.
+// packets that cannot afford it has a [SkbView] of its own, see [SkbView.Of].
 func (s *Skb) Under(sem Semantics) bpf.Input { return &SkbView{Skb: s, Semantics: sem} }
+
+// Of returns a view of any input under the same semantics: v itself, which is for
+// one packet at a time then, or what Under returns for other inputs.
+func (v *SkbView) Of(in Input) bpf.Input {
+	if skb, ok := in.(*Skb); ok {
+		v.Skb = skb
+		return v
+	}
+	return in.Under(v.Semantics)
+}
 
 // Len returns skb->len.
 func (v *SkbView) Len() uint32 { return uint32(len(v.Skb.Packet)) }

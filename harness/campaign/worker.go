@@ -260,16 +260,8 @@ func (r *rangeRun) opcode(kind bpf.Kind, prog bpf.Program) {
 		set = r.opcodes[numCodes:]
 	}
 	for _, ins := range prog {
-		set[opcodeOf(kind, ins)] = true
+		set[engine.EntryOf(ins, kind)] = true
 	}
-}
-
-// opcodeOf numbers opcodes, and ancillary loads behind them.
-func opcodeOf(kind bpf.Kind, ins bpf.Instruction) uint32 {
-	if ext, ok := ins.Extension(); ok && kind == bpf.Socket {
-		return 256 + uint32(ext)/4
-	}
-	return uint32(ins.Code & 0xff)
 }
 
 // judge looks closely at what diverges: of each target, at the first input of

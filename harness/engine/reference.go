@@ -52,14 +52,7 @@ next:
 func (r *reference) run(inputs []kernelabi.Input) {
 	r.results = r.results[:0]
 	for _, in := range inputs {
-		var res bpf.Result
-		if skb, ok := in.(*kernelabi.Skb); ok {
-			r.view.Skb = skb
-			res = r.machine.Run(&r.view)
-		} else {
-			res = r.machine.Run(in.Under(r.semantics))
-		}
-		r.results = append(r.results, res)
+		r.results = append(r.results, r.machine.Run(r.view.Of(in)))
 	}
 }
 
