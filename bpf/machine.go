@@ -79,14 +79,16 @@ func (m *Machine) Kind() Kind { return m.kind }
 // nothing.
 func (m *Machine) Run(in Input) Result {
 	var f frame
-	packet := in.Linear()
-	value, why := f.exec(m.fused, packet)
+	packet, first := in.Linear(), &m.fused[0]
+	value, why, s, skipped := f.exec(first, packet, 0)
+	pc := s.behind(first)
 	for why == atInput {
-		if value, why = f.ask(in, m.steps[f.pc]); why == atInput {
-			value, why = f.exec(m.fused, packet)
+		if value, why = f.ask(in, m.steps[pc]); why == atInput {
+			value, why, s, skipped = f.exec(s.ahead(1), packet, skipped)
+			pc = s.behind(first)
 		}
 	}
-	return f.result(value, why)
+	return f.result(first, pc, value, why, skipped)
 }
 
 // Trace executes the program like Run, and calls before with the state before
@@ -95,19 +97,24 @@ func (m *Machine) Trace(in Input, before func(State)) Result {
 	var f frame
 	packet := in.Linear()
 	steps := slices.Repeat([]step{{op: opTrace}}, len(m.steps))
-	for {
-		value, why := f.exec(steps, packet)
+	first, skipped := &steps[0], 0
+	for s := first; ; {
+		var value uint32
+		var why stop
+		value, why, s, skipped = f.exec(s, packet, skipped)
+		pc := s.behind(first)
 		if why == atTrace {
-			before(State{f.pc, f.a, f.x, f.mem})
-			steps[f.pc] = m.steps[f.pc] // for good: no jump leads back to it
+			before(State{pc, f.a, f.x, f.mem})
+			*s = m.steps[pc] // for good: no jump leads back to it
 			continue
 		}
 		if why == atInput {
-			if value, why = f.ask(in, m.steps[f.pc]); why == atInput {
+			if value, why = f.ask(in, m.steps[pc]); why == atInput {
+				s = s.ahead(1)
 				continue
 			}
 		}
-		return f.result(value, why)
+		return f.result(first, pc, value, why, skipped)
 	}
 }
 

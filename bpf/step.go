@@ -70,18 +70,24 @@ const (
 	opTax
 	opTxa
 
-	// Fused: the first instruction does the second, too, which keeps its own
-	// step for its operands and for jumps to it. Compiled expressions consist
-	// of loads with a JEQ behind them for the greater part, and seccomp filters
-	// of runs of JEQ.
+	// Fused: the first instruction does those behind it, too, which keep their own
+	// steps for their operands and for jumps to them. Compiled expressions consist
+	// of loads with a comparison behind them for the greater part, and seccomp
+	// filters of runs of JEQ.
 	opLdWAbsJeqK
 	opLdHAbsJeqK
 	opLdBAbsJeqK
 	opLdWIndJeqK
 	opLdHIndJeqK
 	opLdBIndJeqK
-	opLdHAbsJsetK
-	opJeqRun // JEQ K that falls through to another JEQ K
+	opLdWAbsTest // with JSET, JGT or JGE K behind it, or with AND K and any test of K
+	opLdHAbsTest
+	opLdBAbsTest
+	opLdWIndTest
+	opLdHIndTest
+	opLdBIndTest
+	opLdxMshLdHIndJeqK // a port
+	opJeqRun           // JEQ K that falls through to another JEQ K
 
 	opTrace // stop to report the state
 )
@@ -107,17 +113,30 @@ var beforeJeqK = [opTrace]op{
 	opLdWInd: opLdWIndJeqK, opLdHInd: opLdHIndJeqK, opLdBInd: opLdBIndJeqK,
 }
 
-// fuse gives steps fused ops and returns them.
+// beforeTest is the fused op of a load with another of the tests behind it, or
+// with AND K and one of them.
+var beforeTest = [opTrace]op{
+	opLdWAbs: opLdWAbsTest, opLdHAbs: opLdHAbsTest, opLdBAbs: opLdBAbsTest,
+	opLdWInd: opLdWIndTest, opLdHInd: opLdHIndTest, opLdBInd: opLdBIndTest,
+}
+
+// tests are the jumps that compare with K.
+var tests = [opTrace]bool{opJeqK: true, opJsetK: true, opJgtK: true, opJgeK: true}
+
+// fuse gives steps fused ops and returns them. What is behind a step is not fused
+// yet, and behind the last, which returns, there is nothing.
 func fuse(steps []step) []step {
 	for pc := range steps[:len(steps)-1] {
-		s, next := &steps[pc], steps[pc+1].op // which is not fused yet
+		s, next := &steps[pc], steps[pc+1].op
 		switch {
 		case next == opJeqK && beforeJeqK[s.op] != opNone:
 			s.op = beforeJeqK[s.op]
 		case next == opJeqK && s.op == opJeqK && s.jf == 0:
 			s.op = opJeqRun
-		case next == opJsetK && s.op == opLdHAbs:
-			s.op = opLdHAbsJsetK
+		case beforeTest[s.op] != opNone && (tests[next] || next == opAndK && tests[steps[pc+2].op]):
+			s.op = beforeTest[s.op]
+		case s.op == opLdxMsh && next == opLdHInd && steps[pc+2].op == opJeqK:
+			s.op = opLdxMshLdHIndJeqK
 		}
 	}
 	return steps
