@@ -3,6 +3,7 @@ package bpf_test
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -197,6 +198,51 @@ func TestRandomPrograms(t *testing.T) {
 					t.Errorf("the programs end in too few ways: %v", ends)
 				}
 			})
+		}
+	}
+}
+
+// TestLoadsBeforeTests runs every load with every comparison behind it, with and
+// without AND, which the interpreter takes as one step, over packets that end in
+// all places.
+func TestLoadsBeforeTests(t *testing.T) {
+	whole := hexBytes{9, 0x81, 0x42, 0x23, 0x94, 5, 0x66, 0x87, 0xe8, 9, 10, 11, 12}
+	const mask = 0xf0f0f0f3
+	type start struct {
+		x    bpf.Instruction
+		load uint16
+		off  uint32
+	}
+	var starts []start
+	for _, load := range []uint16{bpf.LdWAbs, bpf.LdHAbs, bpf.LdBAbs} {
+		starts = append(starts, start{tax, load, 1})
+	}
+	for _, load := range []uint16{bpf.LdWInd, bpf.LdHInd, bpf.LdBInd} {
+		starts = append(starts, start{op(bpf.LdxImm, 2), load, 1}, start{op(bpf.LdxMsh, 0), load, 1<<32 - 4*9 + 1})
+	}
+	for _, s := range starts {
+		begin := bpf.Program{s.x, op(s.load, s.off)}
+		loaded := mustCompile(t, append(slices.Clone(begin), retA), bpf.Socket, bpf.RulesCurrent).Run(&packet{Packet: whole}).Value
+		for _, and := range []bool{false, true} {
+			value := loaded
+			begin := slices.Clone(begin)
+			if and {
+				begin = append(begin, op(bpf.AndK, mask))
+				value &= mask
+			}
+			for _, test := range []uint16{bpf.JeqK, bpf.JgtK, bpf.JgeK, bpf.JsetK} {
+				for _, k := range []uint32{value, ^value, value + 1, value - 1} {
+					for _, jumps := range [][2]uint8{{0, 0}, {0, 2}, {2, 0}, {1, 2}} {
+						prog := append(slices.Clone(begin), bpf.Instruction{Code: test, JT: jumps[0], JF: jumps[1], K: k},
+							bpf.Instruction{Code: bpf.JeqK, JF: 1, K: value}, op(bpf.RetK, 7), retA)
+						for size := range len(whole) + 1 {
+							headlen := size / 2
+							compareRuns(t, prog, bpf.Socket, bpf.RulesCurrent, &packet{Packet: whole[:size]})
+							compareRuns(t, prog, bpf.Socket, bpf.RulesCurrent, &packet{Packet: whole[:size], Headlen: &headlen})
+						}
+					}
+				}
+			}
 		}
 	}
 }
