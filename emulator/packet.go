@@ -72,6 +72,7 @@ type slot struct {
 	fragsM []byte
 
 	geometry geometry // of the packet before
+	extent   *extent  // where it is, if it is linear and small
 }
 
 // A slot's memory is the private words of the guest's routines, struct sk_buff
@@ -229,10 +230,38 @@ func (g *geometry) is(head uint64, s *kernelabi.Skb) bool {
 		g.macHeader == s.MacHeader && g.networkHeader == s.NetworkHeader
 }
 
+// again puts inputs into the slots from i on, as long as they are linear packets on
+// processor cpu that lie where the ones before them there did, as most do, and
+// returns how many it did.
+func (p *packets) again(inputs []kernelabi.Input, i int, cpu uint32) int {
+	for n, input := range inputs {
+		s, _ := input.(*kernelabi.Skb)
+		if s == nil || p.smallUsed == len(p.small) {
+			return n
+		}
+		slot, e, size := &p.slots[i+n], &p.small[p.smallUsed], len(s.Packet)
+		g := &slot.geometry
+		if slot.extent != e || e.slot != i+n || e.part != 0 || slot.input != slot.skb ||
+			g.size != size || s.Headlen != size || len(s.Frags) != 0 || g.headroom != s.Headroom ||
+			g.macHeader != s.MacHeader || g.networkHeader != s.NetworkHeader || s.PktType > 7 || s.CPU != cpu {
+			return n
+		}
+		p.smallUsed++
+		copy(e.mem[e.low+s.Headroom:], s.Packet)
+		p.writeMetadata(slot, s)
+	}
+	return len(inputs)
+}
+
 // write puts a packet that passed Check, and that fits, into slot i.
 func (p *packets) write(i int, s *kernelabi.Skb) {
-	slot, f := &p.slots[i], p.fields
+	slot := &p.slots[i]
+	small := p.smallUsed
 	head, mem := p.part(s.Headroom+s.Headlen+p.tailroom, i, 0)
+	slot.extent = nil
+	if p.smallUsed > small && len(s.Frags) == 0 {
+		slot.extent = &p.small[small]
+	}
 	if s.Headroom > 0 {
 		clear(mem[:s.Headroom])
 	}
@@ -249,12 +278,17 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 		put64(slot.fragsM[n*fragEntry+8:], uint64(size))
 	}
 
-	m := slotMem{unsafe.Pointer(unsafe.SliceData(slot.mem))}
 	// One packet after another in a slot is often of the same size.
 	if !slot.geometry.is(head, s) {
 		slot.geometry = geometry{head, len(s.Packet), s.Headlen, s.Headroom, s.MacHeader, s.NetworkHeader}
-		p.writeGeometry(m, slot)
+		p.writeGeometry(slot)
 	}
+	p.writeMetadata(slot, s)
+}
+
+// writeMetadata writes what does not depend on where the packet is.
+func (p *packets) writeMetadata(slot *slot, s *kernelabi.Skb) {
+	m, f := slot.at(), p.fields
 	// Fields that the layout does not have are written too, to the waste word.
 	m.put16(f.protocol, s.Protocol<<8|s.Protocol>>8)
 	m.put8(f.pktType, poisonByte&^7|s.PktType&7)
@@ -286,8 +320,8 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 }
 
 // writeGeometry writes what depends on where the packet is.
-func (p *packets) writeGeometry(m slotMem, slot *slot) {
-	g, f := &slot.geometry, p.fields
+func (p *packets) writeGeometry(slot *slot) {
+	m, g, f := slot.at(), &slot.geometry, p.fields
 	data := g.head + uint64(g.headroom)
 	tail := data + uint64(g.headlen)
 	m.put64(hdrSize+hdrFrags, slot.frags)
@@ -322,7 +356,7 @@ func (p *packets) writeGeometry(m slotMem, slot *slot) {
 // forget makes every packet be written anew: code may have changed memory.
 func (p *packets) forget() {
 	for i := range p.slots {
-		p.slots[i].geometry = geometry{}
+		p.slots[i].geometry, p.slots[i].extent = geometry{}, nil
 	}
 }
 
@@ -330,6 +364,8 @@ func (p *packets) forget() {
 // newFields has seen to be inside. Every packet takes some 25 of them, and the
 // bounds checks of a slice would double their cost.
 type slotMem struct{ p unsafe.Pointer }
+
+func (s *slot) at() slotMem { return slotMem{unsafe.Pointer(unsafe.SliceData(s.mem))} }
 
 func (m slotMem) put8(off int, v uint8)   { *(*uint8)(unsafe.Add(m.p, off)) = v }
 func (m slotMem) put16(off int, v uint16) { put16((*[2]byte)(unsafe.Add(m.p, off))[:], v) }

@@ -47,8 +47,13 @@ func (m *Machine) fill(inputs []kernelabi.Input) (int, error) {
 	n := min(len(inputs), windowSlots)
 	cpu := uint32(0) // the same for all of a window
 	put32(m.cpu, cpu)
-	for i, input := range inputs[:n] {
-		switch in := input.(type) {
+	for i := 0; i < n; i++ {
+		if i > 0 {
+			if i += m.packets.again(inputs[i:n], i, cpu); i == n {
+				break
+			}
+		}
+		switch in := inputs[i].(type) {
 		case *kernelabi.Skb:
 			if in == nil {
 				return i, fmt.Errorf("a nil %T is no input", in)
@@ -75,7 +80,7 @@ func (m *Machine) fill(inputs []kernelabi.Input) (int, error) {
 			}
 			m.point(i, addr)
 		default:
-			return i, fmt.Errorf("cannot run on an input of type %T", input)
+			return i, fmt.Errorf("cannot run on an input of type %T", in)
 		}
 	}
 	return n, nil

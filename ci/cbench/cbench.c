@@ -2,14 +2,21 @@
  * machines, with its driver, an image and a window of packets, run by nothing
  * but Unicorn. `make bench-c` makes the snapshot and compares.
  *
- *   cbench SNAPSHOT ROUNDS
+ *   cbench SNAPSHOT
  *
- * prints nanoseconds for a packet, the median of all rounds:
- * with the packets where they are; with every packet and 128 bytes of what the
- * kernel knows of it copied there before; and that with a callback for each
- * block that counts it, which is how budgets are kept; and then nanoseconds for a
- * fresh program on one packet: the image copied there, its translations dropped,
- * and the first packet run.
+ * reads letters and for each prints nanoseconds that one of the following takes,
+ * the mean of 64 behind 64 that do not count:
+ *
+ *   r  a packet, with the packets where they are
+ *   c  a packet, after every packet and 128 bytes of what the kernel knows of it
+ *      were copied there
+ *   b  the same with a callback for each block that counts it, which is how
+ *      budgets are kept
+ *   f  a fresh program on one packet: the image copied there, its translations
+ *      dropped, and the first packet run
+ *
+ * So whoever compares can do so in turns of a millisecond, which all meet the same
+ * neighbours on the machine.
  *
  * The snapshot is numbers of 64 bits in this host's order: magic, architecture,
  * mode, processor model, size of memory, number of registers and a pair of
@@ -27,7 +34,7 @@
 
 #include <unicorn/unicorn.h>
 
-enum { MAGIC = 0x6b6a6974, METADATA = 128, BATCHES = 16 };
+enum { MAGIC = 0x6b6a6974, METADATA = 128, BATCHES = 64 };
 
 struct packet {
 	uint64_t at, size, want;
@@ -40,6 +47,12 @@ struct snapshot {
 	struct packet *packet;
 	uint8_t *ram;
 	uint64_t blocks;
+
+	uc_engine *uc;
+	uc_context *clean;
+	/* Where packets and image come from, and where what is known of packets
+	 * comes from and goes to. */
+	uint8_t *from, *fresh, *metadata;
 };
 
 static void die(const char *what)
@@ -73,7 +86,7 @@ static void count(uc_engine *uc, uint64_t addr, uint32_t size, void *user)
 	s->blocks++;
 }
 
-static uc_engine *load(struct snapshot *s, const char *name, int hook)
+static void load(struct snapshot *s, const char *name, int hook)
 {
 	uc_engine *uc;
 	s->file = fopen(name, "rb");
@@ -118,16 +131,33 @@ static uc_engine *load(struct snapshot *s, const char *name, int hook)
 		uc_hook h;
 		check(uc_hook_add(uc, &h, UC_HOOK_BLOCK, (void *)count, s, 1, 0), "hook");
 	}
-	return uc;
+	s->uc = uc;
+	check(uc_context_alloc(uc, &s->clean), "context");
+	check(uc_context_save(uc, s->clean), "context");
+
+	uint64_t size = 0;
+	for (uint64_t i = 0; i < s->packets; i++)
+		size += s->packet[i].size;
+	s->from = malloc(size);
+	s->metadata = malloc(2 * METADATA * s->packets);
+	s->fresh = malloc(s->image_size);
+	if (!s->from || !s->metadata || !s->fresh)
+		die("out of memory");
+	memset(s->metadata, 1, 2 * METADATA * s->packets);
+	memcpy(s->fresh, s->ram + s->image_at, s->image_size);
+	uint8_t *p = s->from;
+	for (uint64_t i = 0; i < s->packets; i++, p += s->packet[i].size)
+		memcpy(p, s->ram + s->packet[i].at, s->packet[i].size);
 }
 
-static void run(struct snapshot *s, uc_engine *uc, uc_context *clean, uint64_t packets)
+/* Runs the first packets, whose number the memory says. */
+static void run(struct snapshot *s, uint64_t packets)
 {
 	uint64_t pc = 0;
 	memcpy(s->ram + s->cursor_at, &s->cursor, sizeof s->cursor);
-	check(uc_context_restore(uc, clean), "restore");
-	check(uc_emu_start(uc, s->begin, 0, 0, 0), "run");
-	check(uc_reg_read(uc, UC_X86_REG_RIP, &pc), "read");
+	check(uc_context_restore(s->uc, s->clean), "restore");
+	check(uc_emu_start(s->uc, s->begin, 0, 0, 0), "run");
+	check(uc_reg_read(s->uc, UC_X86_REG_RIP, &pc), "read");
 	if (pc != s->halted)
 		die("the driver did not come to its end");
 	for (uint64_t i = 0; i < packets; i++) {
@@ -138,6 +168,27 @@ static void run(struct snapshot *s, uc_engine *uc, uc_context *clean, uint64_t p
 	}
 }
 
+static void run_all(struct snapshot *s) { run(s, s->packets); }
+
+static void copy_and_run(struct snapshot *s)
+{
+	const uint8_t *p = s->from;
+	for (uint64_t i = 0; i < s->packets; i++, p += s->packet[i].size) {
+		memcpy(s->ram + s->packet[i].at, p, s->packet[i].size);
+		memcpy(s->metadata + METADATA * i, s->metadata + METADATA * (s->packets + i), METADATA);
+	}
+	run_all(s);
+}
+
+static void renew_and_run(struct snapshot *s)
+{
+	memcpy(s->ram + s->image_at, s->fresh, s->image_size);
+	/* The registers say what is mapped. */
+	check(uc_context_restore(s->uc, s->clean), "restore");
+	check(uc_ctl_remove_cache(s->uc, s->image, s->image + s->image_size), "forget the image");
+	run(s, 1);
+}
+
 static double now(void)
 {
 	struct timespec t;
@@ -145,88 +196,39 @@ static double now(void)
 	return 1e9 * t.tv_sec + t.tv_nsec;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
+static const struct kind {
+	char letter;
+	void (*what)(struct snapshot *);
+	int hook, fresh;
+} kinds[] = {{'r', run_all, 0, 0}, {'c', copy_and_run, 0, 0}, {'b', copy_and_run, 1, 0}, {'f', renew_and_run, 0, 1}};
 
-static void measure(const char *name, int rounds, int copy, int hook)
-{
-	struct snapshot s = {0};
-	uc_engine *uc = load(&s, name, hook);
-	uc_context *clean;
-	check(uc_context_alloc(uc, &clean), "context");
-	check(uc_context_save(uc, clean), "context");
-	uint64_t size = 0;
-	for (uint64_t i = 0; i < s.packets; i++)
-		size += s.packet[i].size;
-	/* Where packets come from, and where what is known of them would go. */
-	uint8_t *from = malloc(size), *metadata = malloc(2 * METADATA * s.packets), *p = from;
-	if (!from || !metadata)
-		die("out of memory");
-	memset(metadata, 1, 2 * METADATA * s.packets);
-	for (uint64_t i = 0; i < s.packets; i++, p += s.packet[i].size)
-		memcpy(p, s.ram + s.packet[i].at, s.packet[i].size);
-	run(&s, uc, clean, s.packets);
-	double *took = calloc(rounds, sizeof *took);
-	if (!took)
-		die("out of memory");
-	for (int round = 0; round < rounds; round++) {
-		double began = now();
-		for (int batch = 0; batch < BATCHES; batch++) {
-			p = from;
-			for (uint64_t i = 0; copy && i < s.packets; i++, p += s.packet[i].size) {
-				memcpy(s.ram + s.packet[i].at, p, s.packet[i].size);
-				memcpy(metadata + METADATA * i, metadata + METADATA * (s.packets + i), METADATA);
-			}
-			run(&s, uc, clean, s.packets);
-		}
-		took[round] = (now() - began) / BATCHES / s.packets;
-	}
-	qsort(took, rounds, sizeof *took, compare);
-	printf("%.2f\n", took[rounds / 2]);
-	uc_close(uc);
-}
-
-static void measure_fresh(const char *name, int rounds)
-{
-	struct snapshot s = {0};
-	uc_engine *uc = load(&s, name, 0);
-	uc_context *clean;
-	check(uc_context_alloc(uc, &clean), "context");
-	check(uc_context_save(uc, clean), "context");
-	memset(s.ram + s.end_at, 0, 8);
-	uint8_t *image = malloc(s.image_size);
-	double *took = calloc(rounds, sizeof *took);
-	if (!image || !took)
-		die("out of memory");
-	memcpy(image, s.ram + s.image_at, s.image_size);
-	run(&s, uc, clean, 1);
-	for (int round = 0; round < rounds; round++) {
-		double began = now();
-		for (int batch = 0; batch < BATCHES; batch++) {
-			memcpy(s.ram + s.image_at, image, s.image_size);
-			/* The registers say what is mapped. */
-			check(uc_context_restore(uc, clean), "restore");
-			check(uc_ctl_remove_cache(uc, s.image, s.image + s.image_size), "forget the image");
-			run(&s, uc, clean, 1);
-		}
-		took[round] = (now() - began) / BATCHES;
-	}
-	qsort(took, rounds, sizeof *took, compare);
-	printf("%.2f\n", took[rounds / 2]);
-	uc_close(uc);
-}
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 int main(int argc, char **argv)
 {
-	if (argc != 3 || atoi(argv[2]) <= 0)
-		die("usage: cbench SNAPSHOT ROUNDS");
-	int rounds = atoi(argv[2]);
-	measure(argv[1], rounds, 0, 0);
-	measure(argv[1], rounds, 1, 0);
-	measure(argv[1], rounds, 1, 1);
-	measure_fresh(argv[1], rounds);
+	static struct snapshot snapshots[KINDS];
+	if (argc != 2)
+		die("usage: cbench SNAPSHOT");
+	for (int i = 0; i < KINDS; i++) {
+		struct snapshot *s = &snapshots[i];
+		load(s, argv[1], kinds[i].hook);
+		if (kinds[i].fresh)
+			memset(s->ram + s->end_at, 0, 8);
+		kinds[i].what(s);
+	}
+	for (int letter; (letter = getchar()) != EOF;) {
+		for (int i = 0; i < KINDS; i++) {
+			struct snapshot *s = &snapshots[i];
+			if (kinds[i].letter != letter)
+				continue;
+			for (int batch = 0; batch < BATCHES; batch++)
+				kinds[i].what(s);
+			double began = now();
+			for (int batch = 0; batch < BATCHES; batch++)
+				kinds[i].what(s);
+			printf("%.2f\n", (now() - began) / BATCHES / (kinds[i].fresh ? 1 : s->packets));
+			fflush(stdout);
+		}
+	}
 	return 0;
 }

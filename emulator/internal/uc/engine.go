@@ -354,7 +354,7 @@ func (e *Engine) Flags() []uint8 {
 // Unfinished is the count of the input that was running when the run ended,
 // the last block it entered counted whole.
 func (e *Engine) Unfinished() (insns, blocks uint64, flags uint8) {
-	return uint64(e.k.count), uint64(e.k.blocks), uint8(e.k.flag)
+	return uint64(C.kuc_count(e.k)), uint64(C.kuc_blocks(e.k)), uint8(e.k.flag)
 }
 
 // LastBlock is the block that the code under test entered last.

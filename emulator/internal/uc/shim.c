@@ -40,6 +40,8 @@ enum { ARM_COPROCESSOR = 139 };
 
 enum { UC_ERR_NOMEM = 1, MEM_WRITE = 17 };
 
+#define ONE_BLOCK ((uint64_t)1 << KUC_BLOCKS)
+
 /* A translated block as Unicorn describes it. */
 struct block {
 	uint64_t pc;
@@ -96,6 +98,10 @@ static struct kuc_block *place_of(struct kuc *k, uint64_t addr)
 	return &k->cache[(addr ^ addr >> 8) % KUC_CACHE];
 }
 
+/* No two blocks of kernels or user space have the same key: only the upper 16 bits
+ * of their addresses are alike or the complement of each other, and sizes are small. */
+static uint64_t key_of(uint64_t addr, uint32_t size) { return addr ^ (uint64_t)size << 48; }
+
 static void note_block(struct kuc *k, uint64_t pc, uint32_t insns, uint32_t size)
 {
 	struct kuc_region *r = region_of(k, pc);
@@ -103,8 +109,7 @@ static void note_block(struct kuc *k, uint64_t pc, uint32_t insns, uint32_t size
 	k->translated++;
 	if (r)
 		r->table[pc - r->base] = (uint64_t)(k->edge ? identity(k, pc) : 0) << 32 | size << 16 | insns;
-	if (b->addr == pc)
-		b->addr = 0; /* it may say something else now */
+	b->key = 0; /* it may be this one, and say something else now */
 }
 
 /* Called when a block has been translated, before it runs for the first time. */
@@ -115,6 +120,20 @@ static void on_translated(void *uc, struct block *block, struct block *previous,
 	note_block(user, block->pc, block->insns, block->size);
 }
 
+/* Blocks and instructions that the running input has executed. */
+uint64_t kuc_blocks(struct kuc *k) { return k->blocks + (k->done >> KUC_BLOCKS); }
+uint64_t kuc_count(struct kuc *k) { return k->count + (k->done & (ONE_BLOCK - 1)); }
+
+/* Makes room in done, and finds out when to look at the budget again. */
+static void settle(struct kuc *k)
+{
+	k->count = kuc_count(k);
+	k->blocks = kuc_blocks(k);
+	k->done = 0;
+	uint64_t left = k->budget > k->blocks ? k->budget - k->blocks : 0;
+	k->most = (left < KUC_MANY ? left : KUC_MANY) * ONE_BLOCK;
+}
+
 /* An input starts, if there is one more. */
 static void start_input(struct kuc *k)
 {
@@ -122,7 +141,8 @@ static void start_input(struct kuc *k)
 		k->next++;
 		k->steps = 0;
 	}
-	k->count = k->blocks = 0;
+	k->done = k->blocks = k->count = 0;
+	k->most = (k->budget < KUC_MANY ? k->budget : KUC_MANY) * ONE_BLOCK;
 	k->flag = 0;
 	k->previous = 0;
 	k->site = 0;
@@ -132,12 +152,12 @@ static void start_input(struct kuc *k)
 static void on_driver(struct kuc *k, uint64_t addr)
 {
 	if (addr == k->leave && k->running) {
-		k->insns[k->next - 1] = k->count;
+		k->insns[k->next - 1] = kuc_count(k);
 		k->flags[k->next - 1] = (uint8_t)k->flag;
 		start_input(k);
 	} else if (addr == k->first && !k->running && k->next < k->limit) {
 		start_input(k);
-	} else if (addr == k->pause && !k->blocks) {
+	} else if (addr == k->pause && !kuc_blocks(k)) {
 		/* What started in leave did not start after all. */
 		k->next -= k->running;
 		k->running = 0;
@@ -185,35 +205,53 @@ static __attribute__((noinline)) void on_other_block(struct kuc *k, uint64_t add
 		return;
 	}
 	struct kuc_block *b = place_of(k, addr);
-	b->addr = addr;
+	b->key = key_of(addr, size);
 	b->entry = entry_of(k, addr);
-	k->block = addr;
-	if ((b->entry >> 16 & 0xffff) == size) {
-		k->count += b->entry & 0xffff;
-		watch_block(k, addr, b->entry);
-	} else {
+	b->step = ONE_BLOCK | (b->entry & 0xffff);
+	if ((b->entry >> 16 & 0xffff) != size) {
+		b->key = 0;
+		b->step = ONE_BLOCK;
 		k->flag |= KUC_INEXACT;
 	}
-	if (++k->blocks > k->budget)
-		halt(k, KUC_BUDGET);
+	k->block = addr;
+	if (k->done >= k->most) {
+		settle(k);
+		if (!k->most)
+			halt(k, KUC_BUDGET);
+	}
+	k->done += b->step;
+	if (b->key)
+		watch_block(k, addr, b->entry);
 }
 
-/* Called for every block that runs: its 1 ns is most of what the counting
- * costs. The driver's blocks are never among those remembered. */
+/* Counts a block that is remembered. The driver's blocks never are. */
+static inline const struct kuc_block *count_block(struct kuc *k, uint64_t addr, uint32_t size)
+{
+	const struct kuc_block *b = place_of(k, addr);
+	if (b->key != key_of(addr, size) || k->done >= k->most)
+		return NULL;
+	k->done += b->step;
+	k->block = addr;
+	return b;
+}
+
+/* Called for every block that runs: its 1 ns is most of what the counting costs. */
 static void on_block(void *uc, uint64_t addr, uint32_t size, void *user)
 {
-	struct kuc *k = user;
-	const struct kuc_block *b = place_of(k, addr);
 	(void)uc;
-	if (b->addr == addr && (b->entry >> 16 & 0xffff) == size && k->blocks < k->budget) {
-		k->blocks++;
-		k->count += b->entry & 0xffff;
-		k->block = addr;
-		if (k->watch)
-			watch_block(k, addr, b->entry);
-		return;
-	}
-	on_other_block(k, addr, size);
+	if (!count_block(user, addr, size))
+		on_other_block(user, addr, size);
+}
+
+/* The same for an engine that watches. */
+static void on_watched_block(void *uc, uint64_t addr, uint32_t size, void *user)
+{
+	(void)uc;
+	const struct kuc_block *b = count_block(user, addr, size);
+	if (b)
+		watch_block(user, addr, b->entry);
+	else
+		on_other_block(user, addr, size);
 }
 
 static void on_interrupt(void *uc, uint32_t number, void *user)
@@ -281,8 +319,6 @@ int kuc_hook(struct kuc *k)
 	size_t hook;
 	int err = uc_hook_add(k->uc, &hook, HOOK_INTR, (void *)on_interrupt, k, 1, 0);
 	if (!err)
-		err = uc_hook_add(k->uc, &hook, HOOK_BLOCK, (void *)on_block, k, 1, 0);
-	if (!err)
 		err = uc_hook_add(k->uc, &hook, HOOK_EDGE_GENERATED, (void *)on_translated, k, 1, 0);
 	/* For every block that it translates, Unicorn goes through its whole TLB,
 	 * 10 us on ARM, in case the block's page was written to by the guest before.
@@ -340,7 +376,7 @@ static void on_access(void *uc, int type, uint64_t addr, int size, int64_t value
 		return;
 	if (addr & (uint64_t)(size - 1))
 		k->flag |= KUC_UNALIGNED;
-	if (type == MEM_WRITE && k->blocks && addr - k->stack_pa < k->stack_len) {
+	if (type == MEM_WRITE && kuc_blocks(k) && addr - k->stack_pa < k->stack_len) {
 		uint64_t sp = 0;
 		uc_reg_read(uc, k->stack_reg, &sp);
 		if (addr - k->stack_pa + k->stack_va < sp - k->reach)
@@ -385,14 +421,19 @@ int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value)
 	return uc_reg_write(k->uc, ARM_COPROCESSOR, value);
 }
 
-/* Saves the state that every run starts from. */
+/* Saves the state that every run starts from. Before the first run, it adds the hook
+ * of blocks. */
 int kuc_save(struct kuc *k)
 {
 	int err = 0;
-	if (!k->clean)
+	size_t hook;
+	if (!k->clean) {
 		err = uc_context_alloc(k->uc, &k->clean);
-	if (!err && !k->after)
-		err = uc_context_alloc(k->uc, &k->after);
+		if (!err)
+			err = uc_context_alloc(k->uc, &k->after);
+		if (!err)
+			err = uc_hook_add(k->uc, &hook, HOOK_BLOCK, (void *)(k->watch ? on_watched_block : on_block), k, 1, 0);
+	}
 	return err ? err : uc_context_save(k->uc, k->clean);
 }
 

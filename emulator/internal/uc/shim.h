@@ -34,10 +34,17 @@ struct kuc_step {
 
 enum { KUC_EDGES = 1 << 16, KUC_REGIONS = 32, KUC_CACHE = 256 };
 
-/* A block that ran: its entry in its region's table. */
+/* What an input has executed so far, in one word: blocks << KUC_BLOCKS |
+ * instructions. A block has at most 512, so neither overflows before there are
+ * KUC_MANY blocks. */
+enum { KUC_BLOCKS = 37, KUC_MANY = 1 << 26 };
+
+/* A block that ran. */
 struct kuc_block {
-	uint64_t addr; /* 0: none */
-	uint64_t entry;
+	uint64_t key;   /* of address and size; 0: none */
+	uint64_t step;  /* what is executed with it: one block and its instructions */
+	uint64_t entry; /* in its region's table */
+	uint64_t pad;   /* for the size, a power of 2 */
 };
 
 /* A register that is read after every run. What its number does not tell of a
@@ -84,11 +91,13 @@ struct kuc {
 	/* State of the input that runs, or ran last. */
 	uint32_t next;      /* inputs started so far */
 	uint32_t running;
-	uint64_t count, blocks;
+	uint64_t done;      /* executed, but for the next two */
+	uint64_t blocks, count;
+	uint64_t most;      /* on_other_block is to look at the budget when done is this */
 	uint32_t flag;      /* KUC_INEXACT and the like */
 	uint64_t block;     /* the block that was entered last */
 
-	int watch; /* watch_block has something to do */
+	int watch; /* watch_block has something to do: set before kuc_save */
 
 	/* Edges between blocks, if edge is not NULL: which of KUC_EDGES there were. */
 	uint8_t *edge;
@@ -135,6 +144,8 @@ int kuc_check_call(struct kuc *k, uint64_t addr);
 int kuc_cover(struct kuc *k, uint8_t *edge, uint32_t *found, uint32_t insns);
 int kuc_set_coprocessor(struct kuc *k, const struct kuc_state *value);
 int kuc_save(struct kuc *k);
+uint64_t kuc_blocks(struct kuc *k);
+uint64_t kuc_count(struct kuc *k);
 void kuc_forget_blocks(struct kuc *k);
 int kuc_set_buffer(void *uc, uint32_t bytes);
 int kuc_flush_tlb(struct kuc *k);
