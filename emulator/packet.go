@@ -73,7 +73,18 @@ type slot struct {
 
 	geometry geometry // of the packet before
 	extent   *extent  // where it is, if it is linear and small
+	mark     uint32   // its Mark, and
+	marks    marks    // what follows in Skb up to DevType
 }
+
+// marks are what is known of a packet from Rxhash to DevType as they are in its
+// memory. Few packets differ there.
+type marks [3]uint64
+
+func marksOf(s *kernelabi.Skb) *marks { return (*marks)(unsafe.Pointer(&s.Rxhash)) }
+
+// A packet's memory is as marksOf expects it.
+var _ [unsafe.Offsetof(kernelabi.Skb{}.CPU)]byte = [unsafe.Offsetof(kernelabi.Skb{}.Rxhash) + unsafe.Sizeof(marks{})]byte{}
 
 // A slot's memory is the private words of the guest's routines, struct sk_buff
 // and struct net_device. The last of the words is not used: fields that a layout
@@ -241,7 +252,7 @@ func (p *packets) again(inputs []kernelabi.Input, i int, cpu uint32) int {
 		}
 		slot, e, size := &p.slots[i+n], &p.small[p.smallUsed], len(s.Packet)
 		g := &slot.geometry
-		if slot.extent != e || e.slot != i+n || e.part != 0 || slot.input != slot.skb ||
+		if slot.extent != e || e.slot != i+n ||
 			g.size != size || s.Headlen != size || len(s.Frags) != 0 || g.headroom != s.Headroom ||
 			g.macHeader != s.MacHeader || g.networkHeader != s.NetworkHeader || s.PktType > 7 || s.CPU != cpu {
 			return n
@@ -282,6 +293,7 @@ func (p *packets) write(i int, s *kernelabi.Skb) {
 	if !slot.geometry.is(head, s) {
 		slot.geometry = geometry{head, len(s.Packet), s.Headlen, s.Headroom, s.MacHeader, s.NetworkHeader}
 		p.writeGeometry(slot)
+		p.writeMarks(slot, s)
 	}
 	p.writeMetadata(slot, s)
 }
@@ -292,6 +304,19 @@ func (p *packets) writeMetadata(slot *slot, s *kernelabi.Skb) {
 	// Fields that the layout does not have are written too, to the waste word.
 	m.put16(f.protocol, s.Protocol<<8|s.Protocol>>8)
 	m.put8(f.pktType, poisonByte&^7|s.PktType&7)
+	if w := marksOf(s); w[0] != slot.marks[0] || w[1] != slot.marks[1] || w[2] != slot.marks[2] || s.Mark != slot.mark {
+		p.writeMarks(slot, s)
+	}
+	if p.payOffset {
+		put32(slot.fragsM[fragPayOffset:], s.PayOffset())
+		put32(slot.fragsM[fragRandom:], s.Random)
+	}
+}
+
+// writeMarks writes what slot.marks and slot.mark are about.
+func (p *packets) writeMarks(slot *slot, s *kernelabi.Skb) {
+	m, f := slot.at(), p.fields
+	slot.mark, slot.marks = s.Mark, *marksOf(s)
 	m.put32(f.mark, s.Mark)
 	m.put32(f.rxhash, s.Rxhash)
 	m.put16(f.queue, s.Queue)
@@ -313,10 +338,6 @@ func (p *packets) writeMetadata(slot *slot, s *kernelabi.Skb) {
 	m.putAddress(f.device, dev, f.pointer)
 	m.put32(f.ifindex, s.Ifindex)
 	m.put16(f.devType, s.DevType)
-	if p.payOffset {
-		put32(slot.fragsM[fragPayOffset:], s.PayOffset())
-		put32(slot.fragsM[fragRandom:], s.Random)
-	}
 }
 
 // writeGeometry writes what depends on where the packet is.

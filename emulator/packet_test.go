@@ -1,7 +1,10 @@
 package emulator
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 
 	"github.com/kjit-project/kjit/internal/x86"
 	"github.com/kjit-project/kjit/kernelabi"
+	"github.com/kjit-project/kjit/seccompdata"
 )
 
 // TestFields reads every field of the structs that a layout has.
@@ -162,20 +166,113 @@ func TestNothingIsLeftOver(t *testing.T) {
 
 type otherInput struct{ kernelabi.Input }
 
+// TestPacketsForgetNothing fills windows one after another with inputs that differ
+// in one thing or another from those before, and demands the memory that a machine
+// which knows nothing of those before has.
+func TestPacketsForgetNothing(t *testing.T) {
+	r := seeded(t)
+	pick := func(n int) int { return r.IntN(n) * r.IntN(2) } // 0 half of the time
+	input := func() kernelabi.Input {
+		if r.IntN(12) == 0 {
+			return &kernelabi.Syscall{Data: seccompdata.Data{Nr: r.Uint32N(400), Arch: r.Uint32()}}
+		}
+		b := make([]byte, []int{0, 1, 60, 60, 60, 60, 64, 5000}[r.IntN(8)])
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		s := kernelabi.NewSkb(b)
+		s.Headroom, s.MacHeader = pick(3)*4, pick(3)
+		s.Mark, s.Rxhash, s.Queue = uint32(pick(3)), uint32(pick(3)), uint16(pick(3))
+		s.VlanTCI, s.VlanPresent, s.VlanProto = uint16(pick(3)), pick(2) == 1, uint16(pick(3))
+		s.NoDevice, s.Ifindex, s.DevType = pick(2) == 1, uint32(pick(3)), uint16(pick(3))
+		s.PktType, s.Random, s.CPU = uint8(pick(5)), r.Uint32(), uint32(pick(2)*pick(2))
+		if len(b) > 20 && r.IntN(6) == 0 {
+			s = s.Split(20, 7)
+		}
+		return s
+	}
+	for _, name := range []string{"linux-3.10-x86_64", "linux-4.5-armv7"} {
+		m, fresh := newMachine(t, profile(t, name)), newMachine(t, profile(t, name))
+		for range 300 {
+			inputs := make([]kernelabi.Input, 1+r.IntN(6))
+			for i := range inputs {
+				inputs[i] = input()
+			}
+			for range 20 {
+				i := r.IntN(len(inputs))
+				if s, ok := inputs[i].(*kernelabi.Skb); ok && r.IntN(2) == 0 {
+					c := *s
+					*[]*uint32{&c.Mark, &c.Rxhash, &c.Ifindex}[r.IntN(3)] = r.Uint32()
+					*[]*uint16{&c.Queue, &c.VlanTCI, &c.DevType, &c.Protocol}[r.IntN(4)] = uint16(r.Uint32())
+					*[]*bool{&c.VlanPresent, &c.NoDevice}[r.IntN(2)] = r.IntN(2) == 0
+					inputs[i] = &c
+				} else {
+					inputs[i] = input()
+				}
+				n, err := m.fill(inputs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range fresh.packets.slots {
+					s := &fresh.packets.slots[i]
+					fill(s.mem, poisonByte)
+					s.input = 0
+				}
+				fresh.packets.forget()
+				if want, err := fresh.fill(inputs); err != nil || want != n {
+					t.Fatalf("%d inputs fit, then %d, %v", n, want, err)
+				}
+				for i, in := range inputs[:n] {
+					want, got := memoryOf(fresh, i, in), memoryOf(m, i, in)
+					want["processor"], got["processor"] = fresh.cpu[:4], m.cpu[:4]
+					if !maps.EqualFunc(want, got, bytes.Equal) {
+						t.Fatalf("%s: input %d, %+v (-fresh +again):\n%s", name, i, in, cmp.Diff(want, got))
+					}
+				}
+			}
+		}
+	}
+}
+
+// memoryOf is what the guest can see of input i, by what it is.
+func memoryOf(m *Machine, i int, in kernelabi.Input) map[string][]byte {
+	s := &m.packets.slots[i]
+	seen := map[string][]byte{"address": binary.LittleEndian.AppendUint64(nil, s.input)}
+	if skb, ok := in.(*kernelabi.Skb); ok {
+		seen["sk_buff"] = s.mem
+		seen["fragments"] = s.fragsM[:fragEntry*len(skb.Frags)]
+		seen["what routines return"] = s.fragsM[fragPayOffset:]
+	}
+	for _, set := range [][]extent{m.packets.small[:m.packets.smallUsed], m.packets.large[:m.packets.largeUsed]} {
+		for n := range set {
+			if e := &set[n]; e.slot == i {
+				seen[fmt.Sprint("part ", e.part)] = e.mem[e.low&^pageMask:]
+			}
+		}
+	}
+	return seen
+}
+
 func TestInputErrors(t *testing.T) {
 	m := newMachine(t, profile(t, "linux-3.10-x86_64"))
 	if err := m.Load(&kernelabi.Image{Code: returning(1), Base: m.profile.Base}); err != nil {
 		t.Fatal(err)
 	}
-	good := kernelabi.NewSkb(nil)
-	long := kernelabi.NewSkb(make([]byte, 10))
-	long.Headlen = 11
+	good := kernelabi.NewSkb(make([]byte, 10))
+	spoiled := func(spoil func(*kernelabi.Skb)) *kernelabi.Skb {
+		s := *good
+		spoil(&s)
+		return &s
+	}
 	for _, test := range []struct {
 		desc  string
 		input kernelabi.Input
 		want  string
 	}{
-		{"headlen > len", long, "input 70: headlen"},
+		{"headlen > len", spoiled(func(s *kernelabi.Skb) { s.Headlen = 11 }), "input 70: headlen"},
+		{"headlen < len", spoiled(func(s *kernelabi.Skb) { s.Headlen = 9 }), "input 70: frags"},
+		{"a fragment of nothing", spoiled(func(s *kernelabi.Skb) { s.Frags = []int{1} }), "input 70: frags"},
+		{"a packet type of 4 bits", spoiled(func(s *kernelabi.Skb) { s.PktType = 8 }), "input 70: skb.pkt_type"},
 		{"too large", kernelabi.NewSkb(make([]byte, kernelabi.MaxPacket+1)), "at most 262144"},
 		{"a nil packet", (*kernelabi.Skb)(nil), "input 70: "},
 		{"nil", nil, "input 70: "},

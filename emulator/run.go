@@ -204,9 +204,14 @@ func (m *Machine) collect(first, end int, results []Result) {
 	for i := first; i < end; i++ {
 		d := m.control[ctlDescriptors+i*descSize:][:descSize:descSize]
 		r := &results[i]
-		r.Value = binary.LittleEndian.Uint32(d[descValue:])
-		r.Fault = nil
-		r.Broken = Broken(binary.LittleEndian.Uint32(d[descBroken:]))
+		*r = Result{
+			Value:  binary.LittleEndian.Uint32(d[descValue:]),
+			Broken: Broken(binary.LittleEndian.Uint32(d[descBroken:])),
+			Insns:  counts[i],
+		}
+		if flags[i] == 0 && r.Broken == 0 {
+			continue
+		}
 		r.Inexact = flags[i]&uc.Inexact != 0
 		r.StackUnaligned = flags[i]&uc.UnalignedStack != 0
 		if flags[i]&uc.BelowStack != 0 {
@@ -215,7 +220,6 @@ func (m *Machine) collect(first, end int, results []Result) {
 		if flags[i]&uc.UnalignedData != 0 && m.plan.aligned {
 			r.Broken |= BrokenAlignment
 		}
-		r.Insns = counts[i]
 		if r.Broken != 0 {
 			put32(d[descBroken:], 0)
 		}

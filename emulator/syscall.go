@@ -14,6 +14,7 @@ func (p *packets) writeSyscall(i int, s *kernelabi.Syscall) (va uint64, ok bool)
 	if p.smallUsed == len(p.small) {
 		return 0, false
 	}
+	p.slots[i].extent = nil
 	var data [64]byte
 	bytes := s.Append(data[:0])
 	va, mem := p.part(len(bytes), i, partSyscall)
