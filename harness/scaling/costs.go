@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -20,7 +21,7 @@ type Costs struct {
 	Merge       time.Duration   `json:"merge_ns"`       // of a result, at the coordinator
 	Freeze      time.Duration   `json:"freeze_ns"`      // writing the state that the next epoch starts from
 	Start       time.Duration   `json:"start_ns"`       // of a worker on that state
-	ResultBytes int             `json:"result_bytes"`   // that a worker sends for a range
+	ResultBytes int             `json:"result_bytes"`   // that a worker sends for a range, on average
 	StateBytes  int             `json:"state_bytes"`    // that it gets at the beginning of an epoch
 	Programs    int             `json:"range_programs"` // in a range
 	Messages    int             `json:"range_messages"` // that a worker and the server exchange for a range
@@ -52,7 +53,7 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 	defer w.Close()
 	c := &Costs{Programs: s.Size, Messages: messages, RoundTrip: roundTrip, Bandwidth: bandwidth}
 	state := campaign.NewState(&cfg.Settings)
-	var merged time.Duration
+	var sent [][]byte
 	for r := uint64(0); len(c.Range) < ranges || campaign.EpochOf(r) == campaign.EpochOf(r-1); r++ {
 		began := processorTime()
 		result, err := w.RunRange(ctx, state.Frozen(), r)
@@ -60,39 +61,72 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 			return nil, fmt.Errorf("range %d: %w", r, err)
 		}
 		c.Range = append(c.Range, processorTime()-began)
-		sent, err := json.Marshal(result)
+		text, err := json.Marshal(result)
 		if err != nil {
 			return nil, err
 		}
-		c.ResultBytes = max(c.ResultBytes, len(sent))
-		began = processorTime()
-		if result, err = campaign.ParseResult(sent, &cfg.Settings); err != nil {
-			return nil, err
-		}
+		sent = append(sent, text)
+		c.ResultBytes += len(text)
 		if _, err := state.Merge(result); err != nil {
 			return nil, err
 		}
-		merged += processorTime() - began
 	}
-	c.Merge = merged / time.Duration(len(c.Range))
+	c.ResultBytes /= len(sent)
+	c.Merge, err = each(len(sent), func() error {
+		state := campaign.NewState(&cfg.Settings)
+		for _, text := range sent {
+			result, err := campaign.ParseResult(text, &cfg.Settings)
+			if err != nil {
+				return err
+			}
+			if _, err := state.Merge(result); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	return c, c.measureState(cfg, state)
 }
 
 // measureState takes what the beginning of an epoch costs.
 func (c *Costs) measureState(cfg *campaign.Config, state *campaign.State) error {
-	began := processorTime()
 	var written bytes.Buffer
-	if err := json.NewEncoder(&written).Encode(state); err != nil {
+	var err error
+	c.Freeze, err = each(1, func() error {
+		written.Reset()
+		return json.NewEncoder(&written).Encode(state)
+	})
+	if err != nil {
 		return err
 	}
-	c.Freeze, c.StateBytes = processorTime()-began, written.Len()
-	began = processorTime()
-	if _, err := campaign.ParseState(written.Bytes(), &cfg.Settings); err != nil {
+	c.StateBytes = written.Len()
+	c.Start, err = each(1, func() error {
+		_, err := campaign.ParseState(written.Bytes(), &cfg.Settings)
 		return err
-	}
-	c.Start = processorTime() - began
-	return nil
+	})
+	return err
 }
+
+// each returns what one of the n things that do does takes. The processor time of
+// a process is known to some milliseconds, and may be the garbage of what was
+// before: so it repeats them for a while.
+func each(n int, do func() error) (time.Duration, error) {
+	runtime.GC()
+	began, times := processorTime(), 0
+	for processorTime()-began < longEnough {
+		if err := do(); err != nil {
+			return 0, err
+		}
+		times++
+	}
+	return (processorTime() - began) / time.Duration(times*n), nil
+}
+
+// longEnough is a hundred of Linux's ticks.
+const longEnough = 400 * time.Millisecond
 
 // processorTime is what this process has used.
 func processorTime() time.Duration {
