@@ -121,7 +121,6 @@ func (f *frame) exec(s *step, packet []byte, skipped int) (value uint32, why sto
 	a, x := f.a, f.x
 	size := int64(len(packet))
 	size1, size3 := size-1, size-3
-next:
 	for ; ; s = s.ahead(1) {
 		switch s.op {
 		case opNone: // no step has it, but cases from 0 on are dispatched faster
@@ -446,19 +445,27 @@ next:
 		}
 
 	jeq: // s is a JEQ K, or one of a run of them.
-		for a != s.k {
+		for {
+			if a == s.k {
+				if s.jt != 0 {
+					skipped += int(s.jt)
+					s = s.ahead(int(s.jt))
+				}
+				break
+			}
 			if s.op != opJeqRun {
 				if s.jf != 0 {
 					skipped += int(s.jf)
 					s = s.ahead(int(s.jf))
 				}
-				continue next
+				break
 			}
 			s = s.ahead(1)
 		}
-		if s.jt != 0 {
-			skipped += int(s.jt)
-			s = s.ahead(int(s.jt))
+		if next := s.ahead(1); next.op == opRetK {
+			s = next
+			value = s.k
+			goto leave
 		}
 		continue
 

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"slices"
+
 	"github.com/kjit-project/kjit/bpf"
 	"github.com/kjit-project/kjit/kernelabi"
 )
@@ -29,8 +31,10 @@ func (r *Interpreter) Run(prog bpf.Program, kind bpf.Kind, inputs []kernelabi.In
 		return everyInput(out, inputs, rejected(err)), nil
 	}
 	view := kernelabi.SkbView{Semantics: r.profile.Semantics}
-	for _, in := range inputs {
-		out = append(out, ReferenceOutcome(m.Run(view.Of(in))))
+	first := len(out)
+	out = slices.Grow(out, len(inputs))[:first+len(inputs)]
+	for i, in := range inputs {
+		out[first+i] = ReferenceOutcome(m.Run(view.Of(in)))
 	}
 	return out, nil
 }
