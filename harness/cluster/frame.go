@@ -65,7 +65,8 @@ var packers = sync.Pool{New: func() any {
 	return w
 }}
 
-func pack(body []byte) []byte {
+// Pack packs a body as messages have it.
+func Pack(body []byte) []byte {
 	var b bytes.Buffer
 	w := packers.Get().(*flate.Writer)
 	defer packers.Put(w)
@@ -75,8 +76,8 @@ func pack(body []byte) []byte {
 	return b.Bytes()
 }
 
-// unpack unpacks a body of exactly that size.
-func unpack(packed []byte, size int64) ([]byte, error) {
+// Unpack unpacks a body of exactly that size in bytes.
+func Unpack(packed []byte, size int64) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(min(size, 4<<20))) // not more than was sent is believed at once
 	r := flate.NewReader(bytes.NewReader(packed))
@@ -93,7 +94,7 @@ func unpack(packed []byte, size int64) ([]byte, error) {
 // newFrame makes the first line of a message, and what comes behind it.
 func newFrame(what content, id string, body []byte) (f frame, packed []byte) {
 	sum := sha256.Sum256(body)
-	return frame{Content: what, ID: id, Size: int64(len(body)), Sum: hex.EncodeToString(sum[:])}, pack(body)
+	return frame{Content: what, ID: id, Size: int64(len(body)), Sum: hex.EncodeToString(sum[:])}, Pack(body)
 }
 
 // message puts the two together.
@@ -150,7 +151,7 @@ func parseFrame(message []byte, what content, id string) (f frame, packed []byte
 
 // body unpacks what came behind the first line, or in parts.
 func (f *frame) body(packed []byte) ([]byte, error) {
-	body, err := unpack(packed, f.Size)
+	body, err := Unpack(packed, f.Size)
 	if err != nil {
 		return nil, err
 	}

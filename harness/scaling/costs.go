@@ -4,7 +4,6 @@
 package scaling
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kjit-project/kjit/harness/campaign"
+	"github.com/kjit-project/kjit/harness/cluster"
 )
 
 // Costs are what the parts of a campaign cost one processor.
@@ -53,7 +53,7 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 	defer w.Close()
 	c := &Costs{Programs: s.Size, Messages: messages, RoundTrip: roundTrip, Bandwidth: bandwidth}
 	state := campaign.NewState(&cfg.Settings)
-	var sent [][]byte
+	var sent []message
 	for r := uint64(0); len(c.Range) < ranges || campaign.EpochOf(r) == campaign.EpochOf(r-1); r++ {
 		began := processorTime()
 		result, err := w.RunRange(ctx, state.Frozen(), r)
@@ -65,8 +65,9 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 		if err != nil {
 			return nil, err
 		}
-		sent = append(sent, text)
-		c.ResultBytes += len(text)
+		packed := cluster.Pack(text)
+		sent = append(sent, message{packed, int64(len(text))})
+		c.ResultBytes += len(packed)
 		if _, err := state.Merge(result); err != nil {
 			return nil, err
 		}
@@ -74,7 +75,11 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 	c.ResultBytes /= len(sent)
 	c.Merge, err = each(len(sent), func() error {
 		state := campaign.NewState(&cfg.Settings)
-		for _, text := range sent {
+		for _, m := range sent {
+			text, err := cluster.Unpack(m.packed, m.size)
+			if err != nil {
+				return err
+			}
 			result, err := campaign.ParseResult(text, &cfg.Settings)
 			if err != nil {
 				return err
@@ -91,20 +96,31 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 	return c, c.measureState(cfg, state)
 }
 
+// message is what is sent, and the size of its body.
+type message struct {
+	packed []byte
+	size   int64
+}
+
 // measureState takes what the beginning of an epoch costs.
 func (c *Costs) measureState(cfg *campaign.Config, state *campaign.State) error {
-	var written bytes.Buffer
+	var m message
 	var err error
 	c.Freeze, err = each(1, func() error {
-		written.Reset()
-		return json.NewEncoder(&written).Encode(state)
+		text, err := json.Marshal(state)
+		m = message{cluster.Pack(text), int64(len(text))}
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	c.StateBytes = written.Len()
+	c.StateBytes = len(m.packed)
 	c.Start, err = each(1, func() error {
-		_, err := campaign.ParseState(written.Bytes(), &cfg.Settings)
+		text, err := cluster.Unpack(m.packed, m.size)
+		if err != nil {
+			return err
+		}
+		_, err = campaign.ParseState(text, &cfg.Settings)
 		return err
 	})
 	return err
