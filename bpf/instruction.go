@@ -44,10 +44,7 @@
 // [bpftext]: https://pkg.go.dev/github.com/kjit-project/kjit/bpf/bpftext
 package bpf
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "fmt"
 
 // MaxInsns is the most instructions a program may have (Linux, BPF_MAXINSNS).
 const MaxInsns = 4096
@@ -77,31 +74,6 @@ func (i Instruction) Extension() (Extension, bool) {
 		}
 	}
 	return 0, false
-}
-
-// MarshalJSON writes [code, jt, jf, k], the form of every record file.
-func (i Instruction) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, "[%d,%d,%d,%d]", i.Code, i.JT, i.JF, i.K), nil
-}
-
-// UnmarshalJSON reads [code, jt, jf, k]; every number must fit its field.
-func (i *Instruction) UnmarshalJSON(data []byte) error {
-	var fields []uint64
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return fmt.Errorf("instruction %.40q: want [code, jt, jf, k]", data)
-	}
-	if len(fields) != 4 {
-		return fmt.Errorf("instruction %.40q: want [code, jt, jf, k], got %d numbers", data, len(fields))
-	}
-	limits := [4]uint64{1<<16 - 1, 1<<8 - 1, 1<<8 - 1, 1<<32 - 1}
-	names := [4]string{"code", "jt", "jf", "k"}
-	for n, limit := range limits {
-		if fields[n] > limit {
-			return fmt.Errorf("instruction %.40q: %s = %d is above %d", data, names[n], fields[n], limit)
-		}
-	}
-	*i = Instruction{uint16(fields[0]), uint8(fields[1]), uint8(fields[2]), uint32(fields[3])}
-	return nil
 }
 
 // Program is a classic BPF program. Nothing about it is checked until [Check].
