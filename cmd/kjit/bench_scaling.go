@@ -13,7 +13,7 @@ import (
 )
 
 type benchScalingCmd struct {
-	Ranges int    `default:"12" placeholder:"N" help:"Ranges to measure, rounded up to whole epochs (default ${default})."`
+	Ranges int    `default:"60" placeholder:"N" help:"Ranges to measure, rounded up to whole epochs (default ${default})."`
 	Epochs uint64 `default:"40" placeholder:"N" help:"Epochs of the simulated campaign (default ${default})."`
 	Check  bool   `help:"Also run that campaign with 1 and with 2 workers here, and put it beside the simulation."`
 }
