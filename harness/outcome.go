@@ -41,12 +41,13 @@ type Outcome struct {
 	Executed uint64          // instructions: of BPF in the interpreter, of the guest in the emulator
 	Broken   emulator.Broken // promises to its caller that the code broke
 	Inexact  bool            // part of Executed could not be counted
-	PC       int             // interpreter: the instruction that ended the program; else -1
-	ShiftPC  int             // interpreter: first shift by X >= 32, the undefined class; else -1
 
 	// StackUnaligned is information, no fault: a helper was called with a stack
 	// pointer that is no multiple of 8. Known only where accesses are checked.
 	StackUnaligned bool
+
+	PC      int // interpreter: the instruction that ended the program; else -1
+	ShiftPC int // interpreter: first shift by X >= 32, the undefined class; else -1
 }
 
 // Failure is the error of a runner that is not kjit's own and gave no outcome.
