@@ -441,7 +441,7 @@ func (f *frame) exec(s *step, packet []byte, skipped int) (value uint32, why sto
 			s = s.ahead(1)
 		case opTrace:
 			why = atTrace
-			goto leave
+			goto pause
 		}
 
 	jeq: // s is a JEQ K, or one of a run of them.
@@ -493,7 +493,8 @@ func (f *frame) exec(s *step, packet []byte, skipped int) (value uint32, why sto
 	}
 input:
 	why = atInput
-leave:
+pause:
 	f.a, f.x = a, x
+leave:
 	return value, why, s, skipped
 }
