@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -152,34 +151,7 @@ func testARMFaults(t *testing.T, p *kernelabi.Profile) {
 		}, Fault{Kind: NotPresent, Access: Read, Offset: -1, Symbol: "skb_get_poff"}, 5},
 	} {
 		t.Run(test.desc, func(t *testing.T) {
-			good := kernelabi.NewSkb(make([]byte, 60))
-			image := armAsm(test.emit)
-			for _, r := range run(t, m, image, test.input, test.input, test.input) {
-				if r.Fault == nil {
-					t.Fatalf("returned %+v, want %v", r, &test.want)
-				}
-				got := *r.Fault
-				if test.want.PC == 0 {
-					got.PC = 0
-				}
-				if test.want.Address == 0 {
-					got.Address = 0
-				}
-				if diff := cmp.Diff(test.want, got); diff != "" {
-					t.Fatalf("(-want +got):\n%s%v", diff, r.Fault)
-				}
-				if want := strings.HasPrefix(test.want.Where, "the code overwrote"); r.Inexact != want {
-					t.Errorf("inexact %v, want %v", r.Inexact, want)
-				}
-				if !r.Inexact && r.Insns != test.insns {
-					t.Errorf("%d instructions, want %d", r.Insns, test.insns)
-				}
-			}
-			// The machine is none the worse for it.
-			want := []Result{{Value: 7, Insns: 2}}
-			if diff := cmp.Diff(want, run(t, m, armReturning(7), good)); diff != "" {
-				t.Fatalf("afterwards (-want +got):\n%s", diff)
-			}
+			checkFault(t, m, armAsm(test.emit), armReturning(7), test.input, test.want, test.insns)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
@@ -180,34 +179,7 @@ func TestARMImagesEverywhere(t *testing.T) {
 
 func TestARMLargePackets(t *testing.T) {
 	onARM(t, func(t *testing.T, p *kernelabi.Profile) {
-		m := newMachine(t, p)
-		var inputs []kernelabi.Input
-		add := func(s *kernelabi.Skb, headroom int) {
-			s.Headroom = headroom
-			for i := 0; i+4 <= len(s.Packet); i += 4 {
-				binary.BigEndian.PutUint32(s.Packet[i:], uint32(i))
-			}
-			c := *s
-			c.Mark = uint32(len(s.Packet) - 4)
-			inputs = append(inputs, s, &c)
-		}
-		half := make([]int, kernelabi.MaxFrags)
-		for i := range half {
-			half[i] = 8000
-		}
-		add(kernelabi.NewSkb(make([]byte, kernelabi.MaxPacket)), kernelabi.MaxHeader-14)
-		add(kernelabi.NewSkb(make([]byte, kernelabi.MaxPacket)).Split(60000, 70000), 10)
-		add(kernelabi.NewSkb(make([]byte, 17*8000+5000)).Split(5000, half...), 100)
-		add(kernelabi.NewSkb(make([]byte, 65536)).Split(0, 1, 2, 3), 0)
-		for range 70 { // more than fit into one window
-			add(kernelabi.NewSkb(make([]byte, 9000)), 0)
-		}
-		for i, r := range run(t, m, armHelperCall(p, "jit_get_skb_w"), inputs...) {
-			s := inputs[i].(*kernelabi.Skb)
-			if want := s.Mark ^ mark; r.Value != want || r.Fault != nil || r.Broken != 0 {
-				t.Fatalf("input %d (%d bytes, headlen %d): %+v (%v), want %#x", i, len(s.Packet), s.Headlen, r, r.Fault, want)
-			}
-		}
+		checkLargePackets(t, newMachine(t, p), armHelperCall(p, "jit_get_skb_w"))
 	})
 }
 

@@ -178,36 +178,40 @@ func TestFaults(t *testing.T) {
 		}, Fault{Kind: NotPresent, Access: Read, Where: "a null pointer", Offset: -1, Symbol: "sk_load_word_positive_offset"}, 11},
 	} {
 		t.Run(test.desc, func(t *testing.T) {
-			good := kernelabi.NewSkb(make([]byte, 60))
-			image := code(test.emit)
-			results := run(t, m, image, test.input, test.input, test.input)
-			for _, r := range results {
-				if r.Fault == nil {
-					t.Fatalf("returned %+v, want %v", r, &test.want)
-				}
-				got := *r.Fault
-				if test.want.PC == 0 {
-					got.PC = 0
-				}
-				if test.want.Address == 0 {
-					got.Address = 0
-				}
-				if diff := cmp.Diff(test.want, got); diff != "" {
-					t.Fatalf("(-want +got):\n%s%v", diff, r.Fault)
-				}
-				if want := strings.HasPrefix(test.want.Where, "the code overwrote"); r.Inexact != want {
-					t.Errorf("inexact %v, want %v", r.Inexact, want)
-				}
-				if !r.Inexact && r.Insns != test.insns {
-					t.Errorf("%d instructions, want %d", r.Insns, test.insns)
-				}
-			}
-			// The machine is none the worse for it.
-			want := []Result{{Value: 7, Insns: 2}}
-			if diff := cmp.Diff(want, run(t, m, returning(7), good)); diff != "" {
-				t.Fatalf("afterwards (-want +got):\n%s", diff)
-			}
+			checkFault(t, m, code(test.emit), returning(7), test.input, test.want, test.insns)
 		})
+	}
+}
+
+// checkFault runs an image three times on an input and demands a fault, its address
+// and program counter only if they are not 0, after so many instructions; and that the
+// machine is none the worse for it: good returns 7.
+func checkFault(t *testing.T, m *Machine, image, good []byte, input kernelabi.Input, want Fault, insns uint64) {
+	t.Helper()
+	for _, r := range run(t, m, image, input, input, input) {
+		if r.Fault == nil {
+			t.Fatalf("returned %+v, want %v", r, &want)
+		}
+		got := *r.Fault
+		if want.PC == 0 {
+			got.PC = 0
+		}
+		if want.Address == 0 {
+			got.Address = 0
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s%v", diff, r.Fault)
+		}
+		if want := strings.HasPrefix(want.Where, "the code overwrote"); r.Inexact != want {
+			t.Errorf("inexact %v, want %v", r.Inexact, want)
+		}
+		if !r.Inexact && r.Insns != insns {
+			t.Errorf("%d instructions, want %d", r.Insns, insns)
+		}
+	}
+	after := []Result{{Value: 7, Insns: 2}}
+	if diff := cmp.Diff(after, run(t, m, good, kernelabi.NewSkb(make([]byte, 60)))); diff != "" {
+		t.Fatalf("afterwards (-want +got):\n%s", diff)
 	}
 }
 

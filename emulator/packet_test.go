@@ -109,8 +109,13 @@ func TestDevice(t *testing.T) {
 
 func TestLargePackets(t *testing.T) {
 	p := profile(t, "linux-3.10-x86_64")
-	m := newMachine(t, p)
-	image := frame(p, "sk_load_word", func(b *x86.Buf) {})
+	checkLargePackets(t, newMachine(t, p), frame(p, "sk_load_word", func(b *x86.Buf) {}))
+}
+
+// checkLargePackets runs an image that loads the word at sk_buff.mark and returns
+// what it loaded, xor mark, on packets of all forms that do not fit on a page.
+func checkLargePackets(t *testing.T, m *Machine, image []byte) {
+	t.Helper()
 	var inputs []kernelabi.Input
 	add := func(s *kernelabi.Skb, headroom int) {
 		s.Headroom = headroom
