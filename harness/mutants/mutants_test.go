@@ -3,6 +3,7 @@ package mutants
 import (
 	"context"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,5 +180,34 @@ func TestDirected(t *testing.T) {
 		if !slices.Contains(passed, true) {
 			t.Errorf("%s passes nothing", name)
 		}
+	}
+}
+
+// README.md says how many mutants the directed tests find.
+func TestDocsCountDirected(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: takes seconds")
+	}
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSuite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range harness.AllMutants() {
+		name, err := s.finds(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name != "" {
+			found++
+		}
+	}
+	row := regexp.MustCompile(`(?m)^\| faults found, of \d+ \| \d+ \| (\d+) \|$`).FindSubmatch(text)
+	if row == nil || string(row[1]) != strconv.Itoa(found) {
+		t.Errorf("README.md: %q: the directed tests find %d", row, found)
 	}
 }
