@@ -236,7 +236,7 @@ func (c *armCPU) leftBehind(m *Machine) string {
 	return ""
 }
 
-// instruction: in Thumb state code is counted by the engine or not at all.
+// instruction: what a block in Thumb state had left to do is not known.
 func (c *armCPU) instruction(code []byte) int {
 	if len(code) < 4 {
 		return 0

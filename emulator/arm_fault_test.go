@@ -347,3 +347,15 @@ func callUdiv(p *kernelabi.Profile, lower uint32) func(a *arm.Asm) {
 		a.Alu(arm.AL, arm.Add, arm.SP, arm.SP, arm.Imm(8+lower))
 	}
 }
+
+// TestThumbFaultIsInexact: what a block of Thumb code had left to do is not known.
+func TestThumbFaultIsInexact(t *testing.T) {
+	m := newMachine(t, profile(t, "linux-4.5-armv7"))
+	// add r1, pc, #1; bx r1; then in Thumb: movs r0, #0; movs r0, #0; ldr r2, [r0], which
+	// faults; movs r0, #0; movs r0, #0; bx lr
+	image := unhex("01108fe2" + "11ff2fe1" + "0020" + "0020" + "0268" + "0020" + "0020" + "7047")
+	r := run(t, m, image, kernelabi.NewSkb(make([]byte, 60)))[0]
+	if r.Fault == nil || !r.Inexact {
+		t.Errorf("%+v, %v: want a fault, and an inexact count", r, r.Fault)
+	}
+}

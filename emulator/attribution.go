@@ -30,7 +30,7 @@ type runs struct {
 
 // cut is a block of the image whose last instructions were not executed once,
 // because one of them faulted.
-type cut struct{ from, to uint64 }
+type cut struct{ from, to, insns uint64 }
 
 // countRuns makes a new engine count.
 func (m *Machine) countRuns() error {
@@ -59,7 +59,7 @@ func (m *Machine) cutRun(addr, size, pc, insns uint64) {
 	switch {
 	case !m.opts.attribution:
 	case m.imagePage.contains(addr):
-		m.runs.cut = append(m.runs.cut, cut{pc - m.imagePage.va, addr + size - m.imagePage.va})
+		m.runs.cut = append(m.runs.cut, cut{pc - m.imagePage.va, addr + size - m.imagePage.va, insns})
 	default:
 		m.runs.called[m.engine.Site()] -= insns
 	}
@@ -99,13 +99,14 @@ func (m *Machine) Attribution() (Attribution, error) {
 		c.Called += called
 	}
 	for _, c := range m.runs.cut {
-		m.walk(c.from, c.to, maxSteps, func(at uint64) { executed(at, ^uint64(0)) })
+		m.walk(c.from, c.to, int(c.insns), func(at uint64) { executed(at, ^uint64(0)) })
 	}
 	return a, nil
 }
 
-// walk calls each with the offset of every instruction from lo to hi, at most
-// so many, and returns the last.
+// walk calls each with the offset of every instruction from lo to hi, so many, and
+// returns the last. Where one cannot be decoded here the rest belongs to it: only the
+// engine knows its length.
 func (m *Machine) walk(lo, hi uint64, most int, each func(at uint64)) (last uint64) {
 	last = lo
 	for at := lo; at < hi && most > 0; most-- {
@@ -113,7 +114,10 @@ func (m *Machine) walk(lo, hi uint64, most int, each func(at uint64)) (last uint
 		last = at
 		size := m.arch.instruction(m.code(m.imagePage.va+at, int(m.plan.longest)))
 		if size == 0 {
-			size = int(hi - at) // the engine knew it
+			for ; most > 1; most-- {
+				each(at)
+			}
+			break
 		}
 		at += uint64(size)
 	}

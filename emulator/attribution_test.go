@@ -130,3 +130,17 @@ func TestAttributionOfFaults(t *testing.T) {
 		}
 	})
 }
+
+// TestAttributionOfUndecoded: the disassembler here does not know ENDBR64, the engine
+// does. Whatever of the block is behind it is counted with it.
+func TestAttributionOfUndecoded(t *testing.T) {
+	p := profile(t, "linux-3.10-x86_64")
+	m := newMachine(t, p, WithAttribution())
+	image := &kernelabi.Image{
+		Code: unhex("f30f1efa" + "90" + "90" + "31c0" + "c3"), // endbr64; nop; nop; xor eax, eax; ret
+		Base: p.Base, PCMap: []int{4, 5, 6, 8},
+	}
+	if results, _ := runAttributed(t, m, image, kernelabi.NewSkb(make([]byte, 60))); results[0].Insns != 5 {
+		t.Errorf("%d instructions, want 5", results[0].Insns)
+	}
+}

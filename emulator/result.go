@@ -28,7 +28,7 @@ type Result struct {
 
 	// Insns is the number of instructions executed, those of helper routines
 	// included and those of the harness not. A faulting instruction does not
-	// count.
+	// count. An x86 string instruction with REP counts once for every repetition.
 	Insns uint64
 }
 

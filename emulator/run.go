@@ -264,6 +264,9 @@ func (m *Machine) correct(r *Result) {
 
 // remaining counts the instructions of a block from rip on.
 func (m *Machine) remaining(addr uint64, size, insns int, rip uint64) (int, bool) {
+	if m.plan.align == 4 && size != 4*insns {
+		return 0, false // Thumb
+	}
 	n, at, end := 0, rip, addr+uint64(size)
 	for ; at < end; n++ {
 		size := m.arch.instruction(m.code(at, int(m.plan.longest)))

@@ -27,7 +27,8 @@ type Compiler struct {
 	writing  bool     // this pass is the image
 	literals int      // uses of the literal pool that the first pass counted
 	pool     []uint32 // its words so far
-	poolless bool     // constants are built in place, as the pool would be too far
+	tooFar   bool     // the pool is too far away, and the emitter can do without
+	poolless bool     // constants are built in place for that reason
 	poolAt   int      // its offset in the image
 	held     []held   // by instruction, if the rules follow X
 

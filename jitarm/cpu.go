@@ -91,7 +91,12 @@ func byHalves(c *Compiler, rd arm.Reg, v uint32) {
 func fromPool(c *Compiler, rd arm.Reg, v uint32) {
 	disp := c.literal(v)
 	if disp > maxOffset {
-		c.Decline(ReasonPool)
+		disp = 0
+		if c.cpu.poolless && !c.poolless {
+			c.tooFar = true
+		} else {
+			c.Decline(ReasonPool)
+		}
 	}
 	c.Ldr(arm.AL, rd, arm.At(arm.PC, int32(disp)))
 }

@@ -16,10 +16,10 @@ const (
 // compile emits the program, and once more without a literal pool if that is too
 // far away and not needed.
 func (c *Compiler) compile() (*kernelabi.Image, error) {
-	c.poolless = false
+	c.poolless, c.tooFar = false, false
 	image, err := c.twoPasses()
-	if c.Refusal != nil && c.Refusal.Reason == ReasonPool && c.cpu.poolless {
-		c.Refusal, c.poolless = nil, true
+	if c.tooFar && c.Refusal == nil {
+		c.poolless = true
 		image, err = c.twoPasses()
 	}
 	return image, err

@@ -14,6 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
+
+	"github.com/kjit-project/kjit/harness/plugin"
 )
 
 type benchPeersCmd struct {
@@ -33,6 +36,14 @@ own, peers/, so this needs a checkout and the go command.
 }
 
 func (c *benchPeersCmd) Run(ctx context.Context, g *cli, std streams) error {
+	switch {
+	case c.Count < 1 || c.Count > 1000:
+		return badInput(fmt.Errorf("--count is 1 to 1000"))
+	case !benchTime(c.Time):
+		return badInput(fmt.Errorf("--time %q: want a time as 0.3s, or a number of rounds as 100x", c.Time))
+	case c.Raw && g.JSON:
+		return badInput(fmt.Errorf("--raw and --json are two forms of output: choose one"))
+	}
 	dir, err := peersModule(c.Dir)
 	if err != nil {
 		return err
@@ -40,6 +51,12 @@ func (c *benchPeersCmd) Run(ctx context.Context, g *cli, std streams) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkRun$",
 		"-benchtime", c.Time, "-count", strconv.Itoa(c.Count), ".")
 	cmd.Dir, cmd.Stderr = dir, std.err
+	// The go command starts a program, which is to end with it.
+	plugin.OwnGroup(cmd)
+	cmd.Cancel = func() error {
+		plugin.KillGroup(cmd.Process)
+		return nil
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return environment(err)
@@ -55,6 +72,14 @@ func (c *benchPeersCmd) Run(ctx context.Context, g *cli, std streams) error {
 	if err := errors.Join(err, cmd.Wait()); err != nil {
 		return environment(fmt.Errorf("go test in %s: %w\n%s", dir, err, said))
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for line := range strings.SplitSeq(said, "\n") {
+		if _, left, ok := strings.Cut(line, "left out: "); ok {
+			fmt.Fprintln(std.err, "kjit: left out:", strings.TrimSpace(left))
+		}
+	}
 	switch {
 	case c.Raw:
 		return nil
@@ -69,6 +94,16 @@ func (c *benchPeersCmd) Run(ctx context.Context, g *cli, std streams) error {
 	}
 	printPeers(std.out, results)
 	return nil
+}
+
+// benchTime reports whether go test takes a text as the time of a benchmark.
+func benchTime(text string) bool {
+	if rounds, ok := strings.CutSuffix(text, "x"); ok {
+		n, err := strconv.ParseUint(rounds, 10, 31)
+		return err == nil && n > 0
+	}
+	d, err := time.ParseDuration(text)
+	return err == nil && d > 0
 }
 
 // peersModule finds the folder peers of a checkout.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -16,6 +16,9 @@ import (
 // has so far.
 const grace = time.Second
 
+// errInterrupted is the error of a command that was interrupted.
+var errInterrupted = &codedError{errors.New("interrupted"), exitInterrupted, false}
+
 // patient is set by a command that ends by itself some time after an interrupt,
 // and as a success: only a second interrupt ends it at once.
 var patient atomic.Bool
@@ -23,7 +26,7 @@ var patient atomic.Bool
 // dieAfter ends the process when ctx is done and the command does not end by
 // itself: it may be waiting for input, or for an engine in the middle of a
 // batch.
-func dieAfter(ctx context.Context, stderr io.Writer, done <-chan struct{}) {
+func dieAfter(ctx context.Context, std streams, asJSON bool, done <-chan struct{}) {
 	select {
 	case <-done:
 		return
@@ -41,8 +44,17 @@ func dieAfter(ctx context.Context, stderr io.Writer, done <-chan struct{}) {
 	case <-late:
 	case <-again:
 	}
-	fmt.Fprintln(stderr, "kjit: interrupted")
 	plugin.KillAll()
+	// Nobody may be reading what the command writes.
+	told := make(chan struct{})
+	go func() {
+		fail(errInterrupted, std, asJSON)
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(grace):
+	}
 	os.Exit(exitInterrupted)
 }
 

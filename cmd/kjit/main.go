@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,7 +63,7 @@ func run(args []string, std streams) (code int) {
 	defer stop()
 	done := make(chan struct{})
 	defer close(done)
-	go dieAfter(ctx, std.err, done)
+	go dieAfter(ctx, std, wantsJSON(args), done)
 	out := &checkedWriter{w: std.out}
 	std.out = out
 	std.in = &interruptible{ctx, std.in}
@@ -107,7 +106,7 @@ func run(args []string, std streams) (code int) {
 		return exitOK
 	}
 	if ctx.Err() != nil && !patient.Load() {
-		err = &codedError{errors.New("interrupted"), exitInterrupted, false}
+		err = errInterrupted
 	}
 	return fail(err, std, c.JSON)
 }

@@ -26,8 +26,8 @@ type Group struct {
 	Values []Value
 }
 
-// Value is the length of a bar: a share of its series' largest, which Text
-// tells in numbers. A bar that is not Known is left out.
+// Value is the length of a bar: a share of the longest of its scale. Text tells it in
+// numbers. A bar that is not Known is left out.
 type Value struct {
 	Share float64 // 0 to 1
 	Text  string

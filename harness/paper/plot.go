@@ -9,16 +9,17 @@ import (
 	"github.com/kjit-project/kjit/harness/chart"
 )
 
-// WriteSVG draws the columns that the table's plot names, each scaled to its
-// own largest value: the shapes can be compared, the units cannot.
+// WriteSVG draws the columns that the table's plot names. Those of one unit have one
+// scale, up to their largest value: what has another unit can be compared in shape.
 func (t *Table) WriteSVG(w io.Writer) error {
-	b := chart.Bars{Title: t.Title, Desc: t.Source + ". Each column is scaled to its largest value."}
-	largest := make([]float64, len(t.Columns))
+	b := chart.Bars{Title: t.Title, Desc: t.Source + ". Columns of one unit have one scale."}
+	largest := map[string]float64{} // by unit
 	for _, c := range t.Plot.Columns {
 		b.Series = append(b.Series, t.Columns[c].String())
 		for _, row := range t.Rows {
 			if v := row.Cells[c]; v.Known() {
-				largest[c] = math.Max(largest[c], float64(v))
+				unit := t.Columns[c].Unit
+				largest[unit] = math.Max(largest[unit], float64(v))
 			}
 		}
 	}
@@ -29,8 +30,8 @@ func (t *Table) WriteSVG(w io.Writer) error {
 			value := chart.Value{Known: v.Known()}
 			if v.Known() {
 				value.Text = v.Format(t.Columns[c].Decimals) + " " + t.Columns[c].Unit
-				if largest[c] > 0 {
-					value.Share = math.Max(0, float64(v)/largest[c])
+				if most := largest[t.Columns[c].Unit]; most > 0 {
+					value.Share = math.Max(0, float64(v)/most)
 				}
 			}
 			g.Values = append(g.Values, value)

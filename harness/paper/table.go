@@ -58,7 +58,7 @@ type Check struct {
 }
 
 // Plot says which columns a picture of the table shows, side by side for every
-// row, each pair scaled to its largest value.
+// row, those of one unit on one scale.
 type Plot struct {
 	Columns []int `json:"columns"`
 }

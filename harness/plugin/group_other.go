@@ -7,8 +7,10 @@ import (
 	"os/exec"
 )
 
-func ownGroup(*exec.Cmd) {}
+// OwnGroup does nothing on this system.
+func OwnGroup(*exec.Cmd) {}
 
-func killGroup(p *os.Process) { p.Kill() }
+// KillGroup ends a process.
+func KillGroup(p *os.Process) { p.Kill() }
 
 func fate(s *os.ProcessState) string { return s.String() }

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a command the leader of a process group, so that it can be
+// OwnGroup makes a command the leader of a process group, so that it can be
 // ended with all that it starts, and so that an interrupt key at the terminal
 // is kjit's alone.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func OwnGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// killGroup ends the group of a process that was not waited for yet: until then
+// KillGroup ends the group of a process that was not waited for yet: until then
 // nobody else can have its number.
-func killGroup(p *os.Process) { syscall.Kill(-p.Pid, syscall.SIGKILL) }
+func KillGroup(p *os.Process) { syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
 // fate says how a process came to its end; "" if only because it was killed,
 // which says nothing.

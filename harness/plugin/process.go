@@ -69,7 +69,7 @@ func start(command []string) (*process, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
 	}
-	ownGroup(cmd)
+	OwnGroup(cmd)
 	var files [6]*os.File // of the three pipes: read and write ends
 	closeFrom := func(list ...*os.File) {
 		for _, f := range list {
@@ -187,7 +187,7 @@ func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.waited {
-		killGroup(p.cmd.Process)
+		KillGroup(p.cmd.Process)
 	}
 }
 
