@@ -13,7 +13,7 @@ import (
 )
 
 type benchScalingCmd struct {
-	Ranges int    `default:"60" placeholder:"N" help:"Ranges to measure, rounded up to whole epochs (default ${default})."`
+	Ranges int    `default:"252" placeholder:"N" help:"Ranges to measure, rounded up to whole epochs (default ${default})."`
 	Epochs uint64 `default:"40" placeholder:"N" help:"Epochs of the simulated campaign (default ${default})."`
 	Check  bool   `help:"Also run that campaign with 1 and with 2 workers here, and put it beside the simulation."`
 }
@@ -65,9 +65,13 @@ func (c *benchScalingCmd) print(std streams, out *scalingJSON) {
 		sum += d
 	}
 	mean := sum / time.Duration(len(out.Costs.Range))
-	fmt.Fprintf(std.out, "measured on %d ranges of %d programs: %v a range, %v to merge it, %d bytes sent; %d bytes and %v to begin an epoch\n\n",
-		len(out.Costs.Range), out.Costs.Programs, mean.Round(time.Millisecond), out.Costs.Merge.Round(10*time.Microsecond),
-		out.Costs.ResultBytes, out.Costs.StateBytes, (out.Costs.Freeze + out.Costs.Start).Round(time.Millisecond))
+	fmt.Fprintf(std.out, "measured on %d ranges of %d programs: %v a range, %v to merge it, %d bytes sent\n",
+		len(out.Costs.Range), out.Costs.Programs, mean.Round(time.Millisecond), out.Costs.Merge.Round(10*time.Microsecond), out.Costs.ResultBytes)
+	for _, b := range out.Costs.Begin {
+		fmt.Fprintf(std.out, "to begin an epoch behind %d ranges: %d bytes to every worker, %v to write and %v to read them\n",
+			b.Ranges, b.Bytes, b.Freeze.Round(time.Millisecond), b.Start.Round(time.Millisecond))
+	}
+	fmt.Fprintf(std.out, "simulated: %d epochs; behind the measured ones the state grows until the corpus is full\n\n", c.Epochs)
 	tab := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "workers\tprograms/s\tof their worth\twaiting for an epoch\tfetching\tcoordinator merges\t")
 	for _, p := range out.Points {
@@ -80,6 +84,10 @@ func (c *benchScalingCmd) print(std streams, out *scalingJSON) {
 		fmt.Fprintf(std.out, "\nit bends at %d workers: they do less than half of their worth\n", out.Bend)
 	}
 	for _, check := range out.Checked {
-		fmt.Fprintf(std.out, "%d workers here, of %d processors: %.0f programs/s, simulated %.0f\n", check.Workers, runtime.NumCPU(), check.Measured, check.Simulated)
+		fmt.Fprintf(std.out, "%d workers here, of %d processors: %.0f programs/s, simulated %.0f", check.Workers, runtime.NumCPU(), check.Measured, check.Simulated)
+		if check.Far() {
+			fmt.Fprint(std.out, ": far from each other; was anything else running?")
+		}
+		fmt.Fprintln(std.out)
 	}
 }

@@ -14,11 +14,14 @@ type Check struct {
 	Measured  float64 `json:"measured_programs_a_second"`
 }
 
+// Far reports whether the two differ by more than a third.
+func (c *Check) Far() bool { return max(c.Simulated/c.Measured, c.Measured/c.Simulated) > 4.0/3 }
+
 // CheckHere runs the first ranges of the campaign with 1 and with 2 workers on
 // this machine and simulates the same, without a network.
 func (c *Costs) CheckHere(ctx context.Context, s campaign.Settings, ranges int) ([]Check, error) {
 	local := *c
-	local.RoundTrip, local.StateBytes = 0, 0
+	local.RoundTrip, local.Begin = 0, nil // workers of one process share the state
 	epochs := campaign.EpochOf(uint64(ranges)-1) + 1
 	_, ranged := campaign.EpochRanges(epochs - 1)
 	var checks []Check

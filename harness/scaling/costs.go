@@ -19,14 +19,22 @@ import (
 type Costs struct {
 	Range       []time.Duration `json:"range_ns"`       // ranges, one after the other
 	Merge       time.Duration   `json:"merge_ns"`       // of a result, at the coordinator
-	Freeze      time.Duration   `json:"freeze_ns"`      // writing the state that the next epoch starts from
-	Start       time.Duration   `json:"start_ns"`       // of a worker on that state
+	Begin       []Begin         `json:"begin"`          // of epochs, from the second on
 	ResultBytes int             `json:"result_bytes"`   // that a worker sends for a range, on average
-	StateBytes  int             `json:"state_bytes"`    // that it gets at the beginning of an epoch
 	Programs    int             `json:"range_programs"` // in a range
 	Messages    int             `json:"range_messages"` // that a worker and the server exchange for a range
 	RoundTrip   time.Duration   `json:"round_trip_ns"`  // of a message
 	Bandwidth   float64         `json:"bytes_a_second"` // of the coordinator's network
+}
+
+// Begin is what the beginning of an epoch costs. The state grows with what the
+// campaign finds.
+type Begin struct {
+	Ranges uint64        `json:"ranges"`      // that came before
+	Corpus int           `json:"corpus"`      // programs in the state, most of what it consists of
+	Freeze time.Duration `json:"freeze_ns"`   // writing the state, at the coordinator
+	Start  time.Duration `json:"start_ns"`    // of a worker on it
+	Bytes  int           `json:"state_bytes"` // that the worker gets
 }
 
 // What a network does that cannot be measured on one machine: one of 1 Gbit/s in
@@ -71,6 +79,13 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 		if _, err := state.Merge(result); err != nil {
 			return nil, err
 		}
+		if campaign.EpochOf(r+1) != campaign.EpochOf(r) {
+			b, err := begin(cfg, state, r+1)
+			if err != nil {
+				return nil, err
+			}
+			c.Begin = append(c.Begin, b)
+		}
 	}
 	c.ResultBytes /= len(sent)
 	c.Merge, err = each(len(sent), func() error {
@@ -90,10 +105,7 @@ func Measure(ctx context.Context, s campaign.Settings, ranges int) (*Costs, erro
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c, c.measureState(cfg, state)
+	return c, err
 }
 
 // message is what is sent, and the size of its body.
@@ -102,20 +114,20 @@ type message struct {
 	size   int64
 }
 
-// measureState takes what the beginning of an epoch costs.
-func (c *Costs) measureState(cfg *campaign.Config, state *campaign.State) error {
+// begin measures the beginning of an epoch behind so many ranges.
+func begin(cfg *campaign.Config, state *campaign.State, ranges uint64) (b Begin, err error) {
 	var m message
-	var err error
-	c.Freeze, err = each(1, func() error {
+	b.Ranges, b.Corpus = ranges, len(state.Frozen().Corpus)
+	b.Freeze, err = each(1, func() error {
 		text, err := json.Marshal(state)
 		m = message{cluster.Pack(text), int64(len(text))}
 		return err
 	})
 	if err != nil {
-		return err
+		return b, err
 	}
-	c.StateBytes = len(m.packed)
-	c.Start, err = each(1, func() error {
+	b.Bytes = len(m.packed)
+	b.Start, err = each(1, func() error {
 		text, err := cluster.Unpack(m.packed, m.size)
 		if err != nil {
 			return err
@@ -123,7 +135,7 @@ func (c *Costs) measureState(cfg *campaign.Config, state *campaign.State) error 
 		_, err = campaign.ParseState(text, &cfg.Settings)
 		return err
 	})
-	return err
+	return b, err
 }
 
 // each returns what one of the n things that do does takes. The processor time of

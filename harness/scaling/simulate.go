@@ -41,9 +41,10 @@ func (c *Costs) play(epochs uint64, workers int) Point {
 	ranges := uint64(0)
 	for e := range epochs {
 		first, end := campaign.EpochRanges(e)
+		b := c.begin(first)
 		// All workers ask for the state at once and share the line.
-		transfer := time.Duration(float64(c.StateBytes) * float64(workers) / c.Bandwidth * float64(time.Second))
-		start := now + c.RoundTrip + transfer + c.Start
+		transfer := time.Duration(float64(b.Bytes) * float64(workers) / c.Bandwidth * float64(time.Second))
+		start := now + c.RoundTrip + transfer + b.Start
 		fetching += time.Duration(workers) * (start - now)
 		free := make(clock, workers)
 		for i := range free {
@@ -59,7 +60,7 @@ func (c *Costs) play(epochs uint64, workers int) Point {
 			merging += c.Merge
 			last = max(last, coordinator)
 		}
-		last += c.Freeze
+		last += c.begin(end).Freeze
 		for _, t := range free {
 			waiting += last - t
 		}
@@ -70,6 +71,28 @@ func (c *Costs) play(epochs uint64, workers int) Point {
 		Workers: workers, Programs: float64(ranges) * float64(c.Programs) / now.Seconds(),
 		Waiting: float64(waiting) / float64(all), Fetching: float64(fetching) / float64(all), Merging: float64(merging) / float64(now),
 	}
+}
+
+// begin is what the beginning of an epoch behind so many ranges costs: what was
+// measured, and behind that more with the ranges until the corpus is full.
+func (c *Costs) begin(ranges uint64) Begin {
+	if ranges == 0 || len(c.Begin) == 0 {
+		return Begin{}
+	}
+	for _, b := range c.Begin {
+		if b.Ranges >= ranges {
+			return b
+		}
+	}
+	b := c.Begin[len(c.Begin)-1]
+	grown := float64(ranges) / float64(b.Ranges)
+	if b.Corpus > 0 {
+		grown = max(1, min(grown, campaign.MaxCorpus/float64(b.Corpus)))
+	}
+	b.Freeze = time.Duration(float64(b.Freeze) * grown)
+	b.Start = time.Duration(float64(b.Start) * grown)
+	b.Bytes = int(float64(b.Bytes) * grown)
+	return b
 }
 
 // Bend returns the first number of workers that do less than half of what so

@@ -43,9 +43,30 @@ func TestSimulate(t *testing.T) {
 	}
 
 	far := free(100 * time.Millisecond)
-	far.StateBytes, far.Bandwidth = 100e6, 1e9
+	far.Begin, far.Bandwidth = []Begin{{Ranges: 1 << 20, Bytes: 100e6}}, 1e9
 	if p := far.Simulate(40, 256)[0]; p.Fetching < 0.5 {
 		t.Errorf("a large state: %+v", p)
+	}
+}
+
+// A state grows with the ranges, until the corpus is full.
+func TestBegin(t *testing.T) {
+	const half = campaign.MaxCorpus / 2
+	c := &Costs{Begin: []Begin{{4, half / 4, 20, 10, 200}, {16, half, 60, 20, 400}}}
+	for _, test := range []struct {
+		desc   string
+		ranges uint64
+		want   Begin
+	}{
+		{"before anything was found there is no state", 0, Begin{}},
+		{"a measured epoch", 4, c.Begin[0]},
+		{"a later measured epoch", 16, c.Begin[1]},
+		{"half as many ranges again", 24, Begin{16, half, 90, 30, 600}},
+		{"a full corpus", 256, Begin{16, half, 120, 40, 800}},
+	} {
+		if got := c.begin(test.ranges); got != test.want {
+			t.Errorf("%s: got %+v, want %+v", test.desc, got, test.want)
+		}
 	}
 }
 
@@ -57,7 +78,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Range) != 12 || c.ResultBytes == 0 || c.StateBytes == 0 {
+	if len(c.Range) != 12 || c.ResultBytes == 0 || len(c.Begin) != 2 || c.Begin[0].Bytes == 0 || c.Begin[1].Bytes <= c.Begin[0].Bytes {
 		t.Errorf("%+v", c)
 	}
 	for i, d := range c.Range {
