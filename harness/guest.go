@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"maps"
 
 	"github.com/kjit-project/kjit/emulator"
@@ -61,6 +62,16 @@ func (g *guest) load(profile *kernelabi.Profile, img *kernelabi.Image) error {
 func sameKernel(a, b *kernelabi.Profile) bool {
 	return a.Arch == b.Arch && a.Features == b.Features && a.Semantics == b.Semantics && a.LoadHelpers == b.LoadHelpers &&
 		maps.Equal(a.Symbols, b.Symbols) && maps.Equal(a.Layout, b.Layout)
+}
+
+// Attribution tells where the instructions went that the program or image which ran
+// last has executed since it was loaded. The runner must have been made with
+// emulator.WithAttribution, and have run something.
+func (g *guest) Attribution() (emulator.Attribution, error) {
+	if g.machine == nil {
+		return emulator.Attribution{}, errors.New("nothing ran yet")
+	}
+	return g.machine.Attribution()
 }
 
 func (g *guest) close() error {

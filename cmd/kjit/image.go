@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
+	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/bpf/bpftext"
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/kernelabi"
@@ -143,8 +144,9 @@ func (o *openedImages) names() string {
 	return strings.Join(names, ", ")
 }
 
-// runner places the image for the program and returns its runner, ready to run.
-func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, error) {
+// runner places the image for the program and returns its runner, ready to run, with
+// options for its machine.
+func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind, options ...emulator.Option) (*harness.Image, error) {
 	e, err := o.pick(o.flags.Pick, prog)
 	if err != nil {
 		return nil, err
@@ -176,7 +178,7 @@ func (o *openedImages) runner(prog bpf.Program, kind bpf.Kind) (*harness.Image, 
 		}
 		return nil, badInput(fmt.Errorf("%s: %w%s", e, err, flagFor(err)))
 	}
-	runner, err := harness.NewImage("image:"+img.Profile.Name, img)
+	runner, err := harness.NewImage("image:"+img.Profile.Name, img, options...)
 	if err == nil {
 		err = runner.Prepare()
 	}

@@ -30,6 +30,7 @@ type replayCmd struct {
 	Undefined string   `enum:"report,skip,fail" default:"report" help:"Shifts by X >= 32 that give another value: report them, only count them (skip), or fail (${default})."`
 	Limit     int      `default:"5" placeholder:"N" help:"Show at most N divergences in full (default ${default})."`
 	Accesses  bool     `name:"check-accesses" help:"Look at every memory access too: alignment on ARMv5, writes below the stack pointer, stack alignment at calls. Many times slower."`
+	Attribute bool     `help:"Also tell how often each instruction of the program ran in every JIT, and how many native instructions it took."`
 	KeepGoing bool     `help:"Run the packets before the damage in a damaged capture."`
 
 	pluginFlags
@@ -108,6 +109,11 @@ func (c *replayCmd) compare(ctx context.Context, std streams, global *cli, job *
 	if err := report.summary(tallies, done); err != nil {
 		return nil, err
 	}
+	if c.Attribute {
+		if err := writeAttributions(std.out, global.JSON, job.prog.Program, job.runners, tallies); err != nil {
+			return nil, err
+		}
+	}
 	return tallies, ctx.Err()
 }
 
@@ -146,7 +152,7 @@ func (c *replayCmd) prepare(ctx context.Context, std streams) (_ *replayJob, err
 		return nil, err
 	}
 	if images != nil {
-		image, err := images.runner(job.prog.Program, job.kind)
+		image, err := images.runner(job.prog.Program, job.kind, c.attribution()...)
 		if err != nil {
 			return nil, err
 		}
@@ -166,11 +172,7 @@ func (c *replayCmd) prepare(ctx context.Context, std streams) (_ *replayJob, err
 
 // openAll opens the JITs and what else is to run.
 func (c *replayCmd) openAll(ctx context.Context, job *replayJob) error {
-	var options []emulator.Option
-	if c.Accesses {
-		options = append(options, emulator.WithAccessChecks())
-	}
-	jits, closeJITs, err := c.openRunners(ctx, options...)
+	jits, closeJITs, err := c.openRunners(ctx, c.options()...)
 	if err != nil {
 		return err
 	}
@@ -181,6 +183,22 @@ func (c *replayCmd) openAll(ctx context.Context, job *replayJob) error {
 	}
 	job.closers = append(job.closers, closeLive)
 	job.runners = slices.Concat(job.runners, jits, live)
+	return nil
+}
+
+// options are those of the JITs' machines.
+func (c *replayCmd) options() []emulator.Option {
+	if c.Accesses {
+		return append(c.attribution(), emulator.WithAccessChecks())
+	}
+	return c.attribution()
+}
+
+// attribution is the option of --attribute.
+func (c *replayCmd) attribution() []emulator.Option {
+	if c.Attribute {
+		return []emulator.Option{emulator.WithAttribution()}
+	}
 	return nil
 }
 

@@ -55,6 +55,9 @@ func readRepro(name string) (*repro.Repro, error) {
 // runRepro runs a recorded divergence again: in the JIT that it was found in,
 // and in those of --jit.
 func (c *replayCmd) runRepro(ctx context.Context, std streams, global *cli) error {
+	if c.Attribute {
+		return badInput(fmt.Errorf("--attribute is for a program and packets, not for a recorded divergence (kjit convert --to d %s prints the program)", c.Program))
+	}
 	r, err := loadRepro(c.Program, len(c.Inputs)+len(c.Hex) > 0 || c.Image != "")
 	if err != nil {
 		return err

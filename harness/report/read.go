@@ -61,6 +61,7 @@ var records = map[string]func(*reader, []byte) error{
 	"summary":     (*reader).summary,
 	"fuzz":        (*reader).fuzz,
 	"error":       (*reader).failure,
+	"attribution": (*reader).attribution,
 	"":            (*reader).table,
 }
 
@@ -133,6 +134,10 @@ func (r *reader) summary(data []byte) error {
 	}
 	return errors.New("a summary of something unknown")
 }
+
+// attribution tells where a runner's instructions went, which the report of a replay
+// has no room for.
+func (r *reader) attribution(data []byte) error { return nil }
 
 // failure is the error that ended a command.
 func (r *reader) failure(data []byte) error {
