@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/kjit-project/kjit/bpf"
-	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/bpf/bpftext"
+	"github.com/kjit-project/kjit/emulator"
 	"github.com/kjit-project/kjit/harness"
 	"github.com/kjit-project/kjit/kernelabi"
 	"github.com/kjit-project/kjit/kernelabi/btflayout"
