@@ -28,6 +28,13 @@ func TestProgramJSON(t *testing.T) {
 			t.Errorf("%s: got %v, %v, one by one %v, %v", text, got, gotErr, want, wantErr)
 		}
 	}
+	// Called by itself, without the decoder in front of it.
+	for _, text := range []string{`]`, ``, `,`, `[`, `[]]`} {
+		var p bpf.Program
+		if err := p.UnmarshalJSON([]byte(text)); err == nil {
+			t.Errorf("%q is read as %v", text, p)
+		}
+	}
 	m := &programMaker{Rand: rand.New(rand.NewPCG(seed(t), 4)), rules: bpf.RulesCurrent}
 	programs := []bpf.Program{nil, {}}
 	for range 100 {

@@ -26,6 +26,9 @@ func WithAttribution() Option { return func(o *options) { o.attribution = true }
 type runs struct {
 	ran, called []uint64 // by offset in the image's pages
 	cut         []cut
+
+	before    []uint64 // ran and called as keepRuns found them
+	cutBefore int
 }
 
 // cut is a block of the image whose last instructions were not executed once,
@@ -40,6 +43,27 @@ func (m *Machine) countRuns() error {
 	var err error
 	m.runs.ran, m.runs.called, err = m.engine.CountRuns(arenaFrames * pageSize)
 	return err
+}
+
+// keepRuns remembers the counts, dropRuns goes back to them: some inputs are run
+// again.
+func (m *Machine) keepRuns() {
+	if !m.opts.attribution {
+		return
+	}
+	r, size := &m.runs, m.imagePage.size
+	r.before = append(append(r.before[:0], r.ran[:size]...), r.called[:size]...)
+	r.cutBefore = len(r.cut)
+}
+
+func (m *Machine) dropRuns() {
+	if !m.opts.attribution {
+		return
+	}
+	r, size := &m.runs, m.imagePage.size
+	copy(r.ran[:size], r.before[:size])
+	copy(r.called[:size], r.before[size:])
+	r.cut = r.cut[:r.cutBefore]
 }
 
 // forgetRuns makes all counts 0, those of the old image and of where the next

@@ -144,3 +144,20 @@ func TestAttributionOfUndecoded(t *testing.T) {
 		t.Errorf("%d instructions, want 5", results[0].Insns)
 	}
 }
+
+// TestAttributionOfWhatRunsAgain: counts of a window that is run once more, and of a
+// fault in front of what cannot be decoded, still add up.
+func TestAttributionOfWhatRunsAgain(t *testing.T) {
+	p := profile(t, "linux-3.10-x86_64")
+	s := kernelabi.NewSkb(make([]byte, 60))
+	for _, test := range []struct{ desc, code string }{
+		{"prefetch; mov eax, [0], which faults; prefetch; ret", "0f0d00" + "8b042500000000" + "0f0d00" + "c3"},
+		{"code that clears CR0.WP", "0f20c0" + "480fbaf010" + "0f22c0" + "b807000000" + "c3"},
+		{"code that sets CR3", "48b80000000000010000" + "0f22d8" + "c3"},
+	} {
+		t.Run(test.desc, func(t *testing.T) {
+			m := newMachine(t, p, WithAttribution())
+			runAttributed(t, m, &kernelabi.Image{Code: unhex(test.code), Base: p.Base}, s, s, s)
+		})
+	}
+}

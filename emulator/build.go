@@ -81,7 +81,10 @@ func (m *Machine) build() error {
 	if err := m.startEngine(); err != nil {
 		return err
 	}
-	if err := m.arch.calibrate(m); err != nil {
+	m.engine.SetBudget(1 << 20) // whatever inputs may have
+	err = m.arch.calibrate(m)
+	m.engine.SetBudget(m.opts.budget)
+	if err != nil {
 		return err
 	}
 	m.image = nil

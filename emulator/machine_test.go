@@ -270,3 +270,12 @@ func rss(t *testing.T) int {
 	}
 	return pages * os.Getpagesize()
 }
+
+// A budget of nothing is the inputs' alone: the machine finds out what it must.
+func TestNoBudget(t *testing.T) {
+	m := newMachine(t, profile(t, "linux-3.10-x86_64"), WithBudget(0))
+	r := run(t, m, returning(7), kernelabi.NewSkb(nil))[0]
+	if r.Fault == nil || r.Fault.Kind != Timeout || r.Insns != 0 {
+		t.Errorf("%+v, %v: want a timeout before the first instruction", r, r.Fault)
+	}
+}

@@ -14,7 +14,7 @@ import (
 // a guard page before that; an access a few bytes in front is not noticed
 // unless the part fills its pages. Neither are accesses to what surrounds a
 // struct sk_buff or net_device: several lie on one page, read-only like the
-// packets, in poison.
+// packets, in poison at first and beside those of earlier windows later.
 //
 // So the alignment of skb->data follows from the length of the linear part.
 // Kernels have it 2 mod 4 most of the time (NET_IP_ALIGN), but promise nothing:
@@ -195,7 +195,7 @@ func (p *packets) input(i int) uint64 {
 
 // fits reports whether the extents suffice for one more packet.
 func (p *packets) fits(s *kernelabi.Skb) bool {
-	if len(s.Frags) == 0 && s.Headroom+s.Headlen <= pageSize {
+	if len(s.Frags) == 0 && s.Headroom+s.Headlen+p.tailroom <= pageSize {
 		return p.smallUsed < len(p.small)
 	}
 	small, large := 0, 0

@@ -300,3 +300,20 @@ func TestInputErrors(t *testing.T) {
 		t.Errorf("no inputs: %+v, %v", results, err)
 	}
 }
+
+// TestTailroom: a packet whose tailroom does not fit on its page takes a large place,
+// of which a window has few.
+func TestTailroom(t *testing.T) {
+	for _, tailroom := range []int{3, 4096} {
+		m := newMachine(t, profile(t, "linux-3.10-x86_64"), WithTailroom(tailroom))
+		var inputs []kernelabi.Input
+		for i := range 60 {
+			inputs = append(inputs, kernelabi.NewSkb(make([]byte, []int{60, 4096, 5000}[i%3])))
+		}
+		for i, r := range run(t, m, returning(7), inputs...) {
+			if r.Value != 7 || r.Fault != nil {
+				t.Fatalf("tailroom %d, packet %d: %+v (%v)", tailroom, i, r, r.Fault)
+			}
+		}
+	}
+}

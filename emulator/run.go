@@ -111,6 +111,7 @@ func (m *Machine) window(results []Result) error {
 		if first < alone {
 			end = first + 1
 		}
+		m.keepRuns()
 		next, intact, err := m.start(first, end, results)
 		if err != nil {
 			return err
@@ -118,6 +119,7 @@ func (m *Machine) window(results []Result) error {
 		if !intact && next > first+1 {
 			// One of several inputs has overwritten the driver's data: find out
 			// which.
+			m.dropRuns()
 			alone = next
 			continue
 		}
