@@ -100,9 +100,6 @@ func (p *Program) UnmarshalJSON(data []byte) error {
 // scanProgram reads a program as MarshalJSON writes it.
 func scanProgram(data []byte) (p Program, ok bool) {
 	p = make(Program, 0, len(data)/len("[0,0,0,0],")+1)
-	if len(data) < 2 || data[0] != '[' {
-		return nil, false
-	}
 	for sep := byte('['); len(data) > 1 && data[0] == sep; sep = ',' {
 		var ins Instruction
 		if data, ok = ins.scan(data[1:]); !ok {
@@ -110,5 +107,5 @@ func scanProgram(data []byte) (p Program, ok bool) {
 		}
 		p = append(p, ins)
 	}
-	return p, string(data) == "]"
+	return p, len(p) > 0 && string(data) == "]"
 }

@@ -81,7 +81,7 @@ func (m *Machine) build() error {
 	if err := m.startEngine(); err != nil {
 		return err
 	}
-	m.engine.SetBudget(1 << 20) // whatever inputs may have
+	m.engine.SetBudget(defaultBudget) // whatever inputs may have
 	err = m.arch.calibrate(m)
 	m.engine.SetBudget(m.opts.budget)
 	if err != nil {

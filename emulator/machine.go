@@ -30,6 +30,9 @@ const (
 	renewal = 1 << 17
 )
 
+// defaultBudget is that of [WithBudget].
+const defaultBudget = 1 << 20
+
 // options are the tunables of a machine.
 type options struct {
 	budget   uint64
@@ -130,7 +133,7 @@ func New(p *kernelabi.Profile, opts ...Option) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
 	}
-	m := &Machine{profile: p, arch: a, plan: a.plan(), opts: options{budget: 1 << 20, timeout: 30 * time.Second, buffer: 16 << 20}}
+	m := &Machine{profile: p, arch: a, plan: a.plan(), opts: options{budget: defaultBudget, timeout: 30 * time.Second, buffer: 16 << 20}}
 	for _, o := range opts {
 		o(&m.opts)
 	}

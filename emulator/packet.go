@@ -250,11 +250,9 @@ func (p *packets) again(inputs []kernelabi.Input, i int, cpu uint32) int {
 		if s == nil || p.smallUsed == len(p.small) {
 			return n
 		}
-		slot, e, size := &p.slots[i+n], &p.small[p.smallUsed], len(s.Packet)
-		g := &slot.geometry
-		if slot.extent != e || e.slot != i+n ||
-			g.size != size || s.Headlen != size || len(s.Frags) != 0 || g.headroom != s.Headroom ||
-			g.macHeader != s.MacHeader || g.networkHeader != s.NetworkHeader || s.PktType > 7 || s.CPU != cpu {
+		slot, e := &p.slots[i+n], &p.small[p.smallUsed]
+		if slot.extent != e || e.slot != i+n || !slot.geometry.is(slot.geometry.head, s) ||
+			len(s.Frags) != 0 || s.PktType > 7 || s.CPU != cpu {
 			return n
 		}
 		p.smallUsed++

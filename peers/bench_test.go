@@ -53,10 +53,11 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-func benchInputs(b *testing.B) (inputs []kernelabi.Input) {
+func benchInputs(tb testing.TB) (inputs []kernelabi.Input) {
+	tb.Helper()
 	packets, err := corpus.Packets()
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	for len(inputs) < 1000 {
 		for _, p := range packets {
@@ -139,14 +140,7 @@ func benchLoop(b *testing.B, make func(bpf.Program, []kernelabi.Input) (func() u
 
 // TestLoops: what is timed gives the same values everywhere.
 func TestLoops(t *testing.T) {
-	packets, err := corpus.Packets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var inputs []kernelabi.Input
-	for _, p := range packets {
-		inputs = append(inputs, p.Skb)
-	}
+	inputs := benchInputs(t)
 	for _, name := range benchPrograms {
 		prog, err := corpus.ProgramByName(name)
 		if err != nil {

@@ -22,27 +22,24 @@ type attributor interface {
 // attributionJSON is what one runner executed, instruction by instruction of the
 // program.
 type attributionJSON struct {
-	Type     string              `json:"type"` // "attribution"
-	Runner   string              `json:"runner"`
-	Insns    []attributedInsn    `json:"insns,omitempty"` // none without a map of the image
-	Prologue *attributionOfInsns `json:"prologue"`        // without a map: the whole image
-	Epilogue *attributionOfInsns `json:"epilogue"`
+	Type     string           `json:"type"` // "attribution"
+	Runner   string           `json:"runner"`
+	Insns    []attributedInsn `json:"insns,omitempty"` // none without a map of the image
+	Prologue attributedCount  `json:"prologue"`        // without a map: the whole image
+	Epilogue attributedCount  `json:"epilogue"`
 }
 
 type attributedInsn struct {
 	PC   int    `json:"pc"`
 	Text string `json:"text"`
-	attributionOfInsns
+	attributedCount
 }
 
-type attributionOfInsns struct {
+// attributedCount is an emulator.Count with the names that JSON has.
+type attributedCount struct {
 	Runs   uint64 `json:"runs"`
 	Insns  uint64 `json:"executed"`
 	Called uint64 `json:"in_routines"`
-}
-
-func attributed(c emulator.Count) attributionOfInsns {
-	return attributionOfInsns{c.Runs, c.Insns, c.Called}
 }
 
 // writeAttributions tells for every runner that knows it what each instruction of
@@ -57,11 +54,13 @@ func writeAttributions(w io.Writer, asJSON bool, prog bpf.Program, runners []har
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Name(), err)
 		}
-		prologue, epilogue := attributed(counts.Prologue), attributed(counts.Epilogue)
-		out := attributionJSON{Type: "attribution", Runner: r.Name(), Prologue: &prologue, Epilogue: &epilogue}
+		out := attributionJSON{
+			Type: "attribution", Runner: r.Name(),
+			Prologue: attributedCount(counts.Prologue), Epilogue: attributedCount(counts.Epilogue),
+		}
 		for pc, c := range counts.Insns {
 			text := strings.TrimRight(strings.ReplaceAll(bpftext.FormatInstruction(pc, prog[pc]), "\t", " "), " ")
-			out.Insns = append(out.Insns, attributedInsn{pc, text, attributed(c)})
+			out.Insns = append(out.Insns, attributedInsn{pc, text, attributedCount(c)})
 		}
 		if asJSON {
 			err = json.NewEncoder(w).Encode(out)
@@ -79,7 +78,7 @@ func (a *attributionJSON) print(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s: native instructions executed\n\n", a.Runner)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "runs\texecuted\tin routines\teach\t  instruction")
-	row := func(c attributionOfInsns, text string) {
+	row := func(c attributedCount, text string) {
 		each := "-"
 		if c.Runs > 0 {
 			each = fmt.Sprintf("%.1f", float64(c.Insns+c.Called)/float64(c.Runs))
@@ -87,13 +86,13 @@ func (a *attributionJSON) print(w io.Writer) error {
 		fmt.Fprintf(tab, "%d\t%d\t%d\t%s\t  %s\n", c.Runs, c.Insns, c.Called, each, text)
 	}
 	if a.Insns == nil {
-		row(*a.Prologue, "the whole image: there is no map of it")
+		row(a.Prologue, "the whole image: there is no map of it")
 		return tab.Flush()
 	}
-	row(*a.Prologue, "prologue")
+	row(a.Prologue, "prologue")
 	for _, ins := range a.Insns {
-		row(ins.attributionOfInsns, ins.Text)
+		row(ins.attributedCount, ins.Text)
 	}
-	row(*a.Epilogue, "epilogue")
+	row(a.Epilogue, "epilogue")
 	return tab.Flush()
 }

@@ -72,9 +72,6 @@ func (c *benchPeersCmd) Run(ctx context.Context, g *cli, std streams) error {
 	if err := errors.Join(err, cmd.Wait()); err != nil {
 		return environment(fmt.Errorf("go test in %s: %w\n%s", dir, err, said))
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	for line := range strings.SplitSeq(said, "\n") {
 		if _, left, ok := strings.Cut(line, "left out: "); ok {
 			fmt.Fprintln(std.err, "kjit: left out:", strings.TrimSpace(left))

@@ -124,14 +124,16 @@ static void on_translated(void *uc, struct block *block, struct block *previous,
 uint64_t kuc_blocks(struct kuc *k) { return k->blocks + (k->done >> KUC_BLOCKS); }
 uint64_t kuc_count(struct kuc *k) { return k->count + (k->done & (ONE_BLOCK - 1)); }
 
+/* What done may come to with so many blocks left. */
+static uint64_t most_of(uint64_t left) { return (left < KUC_MANY ? left : KUC_MANY) * ONE_BLOCK; }
+
 /* Makes room in done, and finds out when to look at the budget again. */
 static void settle(struct kuc *k)
 {
 	k->count = kuc_count(k);
 	k->blocks = kuc_blocks(k);
 	k->done = 0;
-	uint64_t left = k->budget > k->blocks ? k->budget - k->blocks : 0;
-	k->most = (left < KUC_MANY ? left : KUC_MANY) * ONE_BLOCK;
+	k->most = most_of(k->budget > k->blocks ? k->budget - k->blocks : 0);
 }
 
 /* An input starts, if there is one more. */
@@ -142,7 +144,7 @@ static void start_input(struct kuc *k)
 		k->steps = 0;
 	}
 	k->done = k->blocks = k->count = 0;
-	k->most = (k->budget < KUC_MANY ? k->budget : KUC_MANY) * ONE_BLOCK;
+	k->most = most_of(k->budget);
 	k->flag = 0;
 	k->previous = 0;
 	k->site = 0;
